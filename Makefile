@@ -1,8 +1,11 @@
 # make demo: set up with nothing but Python and make, and run the main job on the bundled traces.
 # make test: set up with the test extras, and run lint, types, the build of the documents, and all tests.
 #            As root it first installs Chromium with apt-get where there is none; the tests in a browser skip without.
+# make quick: the quick loop, unit tests and rules without torch, browser and other processes.
+# make matrix: quick tests with each Python and the lowest and highest versions of each dependency.
+# make wheel: the wheel and the source archive in dist/.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
-# make stress MINUTES=10: capture programs to which all kinds of things happen (docs/stress.md).
+# make stress MINUTES=10: capture programs to which all kinds of things happen (docs/testing_the_tools.md).
 # make fuzz: set up with the test extras, and try mutants of small traces for MINUTES=30.
 # make docs: set up with the docs extra, and build the documentation site in site/.
 
@@ -15,7 +18,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
+.PHONY: demo test quick matrix wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -24,6 +27,28 @@ demo: $(VENV)/.installed
 test: lint types docs chromium
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+# Each further process collects all tests anew, which takes it as long as many tests do.
+quick: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(PROCESSORS) -q tests/unit tests/rules -m 'not processes and not slow and not torch'
+
+# The lowest versions have no wheels for Python 3.14.
+MATRIX ?= 3.10/lowest-direct 3.10/highest 3.12/lowest-direct 3.12/highest 3.14/highest
+EXTRAS ?= chakra,graph,pandas,remote,report,sql
+# Of tests only what these extras cover: quick ones, and none of the recorders, which need torch.
+matrix: $(BIN)/python
+	$(PIP) 'uv>=0.8,<1'
+	for each in $(MATRIX); do \
+		echo "Python $$each"; \
+		$(BIN)/uv run --isolated --python $${each%/*} --resolution $${each#*/} --with-editable '.[$(EXTRAS)]' \
+			--with 'pytest>=8.3,<10' --with 'hypothesis>=6.120,<7' \
+			--with 'perfetto>=0.59,<1' --with 'playwright>=1.64,<2' --no-project \
+			python -m pytest -q tests/unit --ignore tests/unit/recorders -m 'not processes and not slow and not torch' || exit 1; \
+	done
+
+wheel: $(VENV)/.installed-test
+	$(PIP) 'build>=1.2,<2'
+	$(BIN)/python -m build --outdir dist
 
 # Captured programs to which all kinds of things happen, for so many minutes; then the table of what was tried.
 stress: MINUTES ?= 10
@@ -35,12 +60,12 @@ sanitize: $(VENV)/.installed-test
 	$(BIN)/python tools/sanitize_recorder.py $(SECONDS) thread
 	$(BIN)/python tools/sanitize_recorder.py $(SECONDS) address
 
-# docs/fuzzing.md says what to do with what fails.
+# docs/testing_the_tools.md says what to do with what fails.
 fuzz: MINUTES ?= 30
 fuzz: $(VENV)/.installed-test
-	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --failures fuzz-failures --minimise
+	$(BIN)/python -m tools.fuzz --minutes $(MINUTES) --failures fuzz-failures
 
-# docs/interrupts.md says what is judged.
+# docs/testing_the_tools.md says what is judged.
 interrupts: $(VENV)/.installed-test
 	$(BIN)/python -m tools.interrupts --interrupts 1000 --kills 1000 --record interrupts_record.md
 

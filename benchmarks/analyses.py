@@ -1,27 +1,17 @@
-"""Measure every analysis of a trace, alone and all in one go, beside HTA's where it is installed.
-
-    python -m benchmarks.analyses [FILE] [--rounds 5] [--only NAME] [--hta-python PATH] [--json]
-
-Each round is a fresh process, which reads the trace first: reading does not count. `time` and `ms` are of an analysis
-alone on a trace linked anew, `ms together` of the same one after another on one linked trace, in the order of the
-catalog, where each finds what those before it computed. Linking has a row of its own and counts in the whole; HTA
-does its like while it loads, which does not count either. Without FILE, the trace of 54 MB is measured.
-"""
+"""Analyses of one trace, beside HTA's, and questions about whole jobs."""
 
 from __future__ import annotations
 
-import argparse
-import tempfile
+import math
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
 
-from benchmarks.inputs import Inputs, find_real_traces
-from benchmarks.measure import Measured, side_by_side, task, typical
-from benchmarks.table import Row, Target, as_json, as_table
-
-__all__ = ["EQUIVALENTS", "rows_of"]
+from benchmarks.inputs import Given
+from benchmarks.made_jobs import write_job
+from benchmarks.measure import Measured, Row, Target, command, side_by_side, task, typical
 
 EQUIVALENTS = {
     "get_temporal_breakdown": "breakdown",
@@ -37,41 +27,19 @@ EQUIVALENTS = {
     "get_gpu_user_annotation_breakdown": "user_annotations",
     "get_gpu_kernels_with_user_annotations": "annotation_kernels",
 }
-"""Which analysis answers what a function of HTA does; those that are not in the catalog are left out."""
+"""Analyses by the functions of HTA that they correspond to; those that are not in the catalog are left out."""
 
 _LIMIT_S = 2.0
 """All analyses of the trace of 54 MB, after loading (seconds): the project's target."""
 
 _TIMES_HTA = 20.0
-"""How many times as fast as HTA those that it has are to be: the project's target."""
+"""Target of the project: the time of HTA by ours, for the analyses that it has."""
 
 _OURS, _HTA = "tracebraid", "HTA"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    given = _parser().parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        path = given.file or Inputs(Path(folder), find_real_traces(given.traces)).timeline()
-        subjects: dict[str, Callable[[], Measured]] = {}
-        subjects[_OURS] = partial(task, ["-m", "benchmarks.analyses_task", str(path)])
-        if given.hta_python:
-            subjects[_HTA] = partial(task, ["-m", "benchmarks.hta_analyses", str(path)], given.hta_python)
-        runs = side_by_side(subjects, given.rounds)
-    rows = rows_of(runs[_OURS], runs.get(_HTA, []), has_target=given.file is None)
-    if given.only:
-        rows = [row for row in rows if row.subject in given.only]
-    print(as_json(rows) if given.json else as_table(rows))
-
-
-def rows_of(ours: Sequence[Measured], hta: Sequence[Measured], has_target: bool = False) -> list[Row]:
-    """A row for each analysis, the slowest first, then linking, then all with it.
-
-    Args:
-        ours: what `analyses_task` measured, a run for each round.
-        hta: what `hta_analyses` measured; empty without HTA.
-        has_target: whether the trace is the one that the target in seconds is about.
-    """
+def analysis_rows(ours: Sequence[Measured], hta: Sequence[Measured], has_target: bool = False) -> list[Row]:
+    """A row for each analysis, the slowest first, then linking, then all with it."""
     found = typical(ours)
     names = [part.removeprefix("alone ") for part in found.parts if part.startswith("alone ")]
     names.sort(key=lambda name: -found.parts[f"alone {name}"])
@@ -150,20 +118,79 @@ def _all_that_hta_has(names: Sequence[str], ours: Sequence[Measured], hta: Seque
     ]
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.analyses", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("file", nargs="?", type=Path, metavar="FILE", help="a Kineto trace")
-    parser.add_argument("--traces", type=Path, metavar="DIR", help="the folder of real traces")
-    parser.add_argument("--only", action="append", metavar="NAME", help="show only this; may be repeated")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="how often each is measured (5)")
-    parser.add_argument(
-        "--hta-python", metavar="PATH", help="an interpreter that has HTA, to measure it as well"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
+def analyses(given: Given) -> list[Row]:
+    """Every analysis of a trace, alone on a trace linked anew and together on one, beside HTA's.
+
+    Reading does not count; linking has a row of its own and counts in the whole, HTA's load in none of its figures."""
+    path = given.timeline
+    subjects: dict[str, Callable[[], Measured]] = {_OURS: partial(task, "tasks:analyses", path)}
+    if given.hta_python:
+        subjects[_HTA] = partial(task, "hta:hta_analyses", path, python=given.hta_python)
+    runs = side_by_side(subjects, given.rounds)
+    rows = analysis_rows(runs[_OURS], runs.get(_HTA, []), has_target=not given.paths)
+    return [row for row in rows if not given.only or row.subject in given.only]
 
 
-if __name__ == "__main__":
-    main()
+_COMMANDS = (("analyze", "stragglers"), ("advise",), ("metrics",))
+
+
+def job_rows(runs: dict[int, Measured]) -> list[Row]:
+    """A row for each part, with its time on the most ranks; then memory, and what is kept of a rank."""
+    most = runs[max(runs)]
+    timed = [part for part in most.parts if not part.startswith(("bytes ", "peak "))]
+    rows = [_row(part, {ranks: run.parts[part] for ranks, run in runs.items()}) for part in timed]
+    kept = [part for part in most.parts if part.startswith("bytes ")]
+    rows += [
+        Row("whole_job", f"{part}, of a rank", figures={"kB": most.parts[part] / 1e3 / max(runs)})
+        for part in kept
+    ]
+    rows.append(_row("all of these", {ranks: run.seconds for ranks, run in runs.items()}, most.peak_bytes))
+    peaks = {f"MB of {ranks}": run.peak_bytes / 1e6 for ranks, run in runs.items()}
+    return [*rows, Row("whole_job", "peak memory", figures=peaks)]
+
+
+def _commands(trace: Path, folder: Path, numbers: Sequence[int]) -> list[Row]:
+    runs: dict[str, dict[int, Measured]] = {" ".join(words): {} for words in _COMMANDS}
+    for ranks in numbers:
+        job = folder / f"job{ranks}"
+        job.mkdir()
+        write_job(trace, job, ranks)
+        for words in _COMMANDS:
+            print(f"  {' '.join(words)}, {ranks} ranks", file=sys.stderr)
+            runs[" ".join(words)][ranks] = command(
+                [sys.executable, "-m", "tracebraid", *words, str(job), "--json"]
+            )
+    return [
+        _row(
+            f"tracebraid {words}",
+            {ranks: run.seconds for ranks, run in found.items()},
+            found[max(found)].peak_bytes,
+        )
+        for words, found in runs.items()
+    ]
+
+
+def _row(subject: str, seconds: dict[int, float], peak_bytes: int | None = None) -> Row:
+    numbers = sorted(seconds)
+    figures = {f"s of {ranks}": seconds[ranks] for ranks in numbers[:-1]}
+    figures["ms a rank"] = 1e3 * seconds[numbers[-1]] / numbers[-1]
+    if len(numbers) > 1 and seconds[numbers[-2]] > 0:
+        doublings = math.log2(numbers[-1] / numbers[-2])
+        figures["per doubling"] = (seconds[numbers[-1]] / seconds[numbers[-2]]) ** (1 / doublings)
+    return Row(
+        "whole_job",
+        f"{subject}, {numbers[-1]} ranks",
+        seconds[numbers[-1]],
+        peak_bytes=peak_bytes,
+        figures=figures,
+    )
+
+
+def whole_job(given: Given) -> list[Row]:
+    """Questions about a whole job by the number of its ranks, all copies of one trace, which is read once.
+
+    `first` is the time after the questions above it, `again` that of the same once more, `alone` that on a job that was
+    asked nothing. `per doubling` is the ratio of the last two numbers of ranks by powers of two: 2 is linear."""
+    path, numbers = given.timeline, sorted(set(given.ranks))
+    rows = job_rows({ranks: task("made_jobs:whole_job", path, ranks) for ranks in numbers})
+    return [*rows, *(_commands(path, given.folder, numbers) if given.commands else [])]

@@ -1,21 +1,12 @@
-"""How well `tracebraid chakra run` agrees with ASTRA-sim, and how fast it is.
-
-    ASTRA_SIM=.../AstraSim_Analytical_Congestion_Unaware python -m benchmarks.chakra_run [--jobs N]
-    python -m benchmarks.chakra_run --speed
-
-The first runs both: the golden run; each recorded collective of tests/unit/simulation/chakra/astra_sim_cycles.json
-anew; random jobs, whose ranks come at different times; the bundled traces as `export --to chakra` writes them; and
-generated transformers. `equal` counts runs whose cycle counts are the same on all ranks; `worst` is the largest
-difference of a rank's end as a share of it. The second is the time of a run by the number of nodes, and the memory that
-it took beside the nodes themselves.
-"""
+"""Runs of Chakra traces beside ASTRA-sim's: cycle counts, and speed."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
+import re
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,24 +18,67 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks.astra_sim import BINARY, astra_sim
-from benchmarks.measure import ROOT, command
+from benchmarks.inputs import DEMO, Given
+from benchmarks.measure import ROOT, Row, command
 from tests.chakra_jobs import random_job
 from tests.chakra_ranks import collective, compute, rank_of
+from tracebraid import chakra
+from tracebraid.chakra import (
+    Algorithm,
+    ChakraRank,
+    CollectiveCommType,
+    CollectiveSettings,
+    Detail,
+    Dimension,
+    Lanes,
+    Network,
+    NodeDeps,
+    SimulatorOptions,
+    Topology,
+)
+from tracebraid.chakra.exporting.astra_sim import RUN_SCRIPT, SimulatorTraces, write_simulator_files
 from tracebraid.chakra.job_files import find_chakra_files, read_comm_groups
-from tracebraid.chakra.wire.reading import read_rank
-from tracebraid.exporters.chakra.astra_sim import SimulatorOptions, ring_of_examples
-from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
-from tracebraid.model.chakra.codes import CollectiveCommType, Detail
-from tracebraid.model.chakra.network import Algorithm, CollectiveSettings, Dimension, Lanes, Network, Topology
-from tracebraid.model.schema.chakra import CHAKRA_NODES
-from tracebraid.simulation.chakra.meetings import Groups
-from tracebraid.simulation.chakra.run_ranks import run_ranks
+from tracebraid.chakra.options import ring_of_examples
+from tracebraid.chakra.running.meetings import Groups
+from tracebraid.chakra.running.run_ranks import run_ranks
+from tracebraid.chakra.schema import CHAKRA_NODES
 
-__all__ = ["main"]
+BINARY = "ASTRA_SIM"
+"""The environment variable that names the binary."""
+_FINISHED = re.compile(r"sys\[(\d+)\] finished, (\d+) cycles, exposed communication (\d+) cycles")
+_TIMEOUT_S = 300
 
-DEMO = ROOT / "src/tracebraid/demo_traces/ddp_cpu_2rank"
-RECORDED = ROOT / "tests/unit/simulation/chakra/astra_sim_cycles.json"
+Cycles = list[tuple[int, int]]
+"""The cycle in which each rank ended, and its exposed communication."""
+
+
+def astra_sim(
+    ranks: Sequence[ChakraRank], groups: Mapping[str, Sequence[int]], options: SimulatorOptions
+) -> Cycles | None:
+    """Run ASTRA-sim."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for number, rank in enumerate(ranks):
+            chakra.write(folder / f"job.{number}.et", rank)
+        (folder / "comm_groups.json").write_text(json.dumps(groups))
+        traces = SimulatorTraces(len(ranks), "job", "comm_groups.json" if groups else None)
+        write_simulator_files(folder, traces, options)
+        done = subprocess.run(
+            [f"./{RUN_SCRIPT}"],
+            cwd=folder,
+            capture_output=True,
+            check=False,
+            timeout=_TIMEOUT_S,
+            env=os.environ,
+        )
+        text = (folder / "astra_sim.txt").read_text(errors="replace")
+    found = {int(rank): (int(cycles), int(exposed)) for rank, cycles, exposed in _FINISHED.findall(text)}
+    if done.returncode != 0 or len(found) != len(ranks):
+        return None
+    return [found[number] for number in range(len(ranks))]
+
+
+RECORDED = ROOT / "tests/unit/chakra/astra_sim_run_cycles.json"
 GIB_S = 2**30 / 1e9
 TOPOLOGIES = {"Ring": Topology.RING, "Switch": Topology.SWITCH, "FullyConnected": Topology.FULLY_CONNECTED}
 GROUP_ENDPOINT_NS = 25
@@ -53,50 +87,9 @@ SPEED_NODES = 200_000
 SPEED_RANKS = (1, 8)
 KB = 1024
 COLLECTIVE_EVERY = 20
-"""Of the nodes of a speed run, one in so many is a collective."""
+"""Nodes of a speed run from one collective to the next."""
 
 Case = tuple[list[ChakraRank], Mapping[str, tuple[int, ...]], SimulatorOptions]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--jobs", type=int, default=100, help="random jobs")
-    parser.add_argument("--only", metavar="WHAT", help="only these runs, such as 'random jobs'")
-    parser.add_argument("--speed", action="store_true", help="measure time instead")
-    options = parser.parse_args(arguments)
-    if options.speed:
-        for ranks in SPEED_RANKS:
-            seconds, grown = _measured(ranks)
-            per_node = grown / (ranks * SPEED_NODES)
-            print(
-                f"{ranks} x {SPEED_NODES:,} nodes: {seconds:.2f} s, {per_node:.0f} bytes for each node",
-                flush=True,
-            )
-        return 0
-    if BINARY not in os.environ:
-        print(f"let {BINARY} name ASTRA-sim's binary", file=sys.stderr)
-        return 2
-    recorded = json.loads(RECORDED.read_text())
-    groups = {
-        "golden": iter([_golden()]),
-        "all ranks": _all_ranks(recorded["all_ranks"]),
-        "dimensions": _dimensions(recorded["dimensions"]),
-        "groups": _groups(recorded["groups"]),
-        "random jobs": map(_random, range(options.jobs)),
-        "exported": _exported(),
-        "generated": _generated(),
-    }
-    print(f"{'what':12} {'runs':>5} {'equal':>6} {'worst':>8}")
-    for name, cases in groups.items():
-        if options.only not in (None, name):
-            continue
-        compared = [_difference(case) for case in cases]
-        equal = sum(difference == 0 for difference in compared)
-        print(f"{name:12} {len(compared):5} {equal:6} {max(compared):8.2%}", flush=True)
-    return 0
 
 
 def _difference(case: Case) -> float:
@@ -204,7 +197,7 @@ def _written(folder: Path) -> Case:
     files = find_chakra_files([str(folder)])
     groups = read_comm_groups(files.groups_path) if files.groups_path else {}
     named = {name: tuple(members) for name, members in groups.items()}
-    return [read_rank(file.path) for file in files.files], named, SimulatorOptions()
+    return [chakra.read(file.path) for file in files.files], named, SimulatorOptions()
 
 
 def _same(what: Sequence[Any], ranks: int) -> list[ChakraRank]:
@@ -254,5 +247,32 @@ def _long_rank(rank: int, count: int) -> ChakraRank:
     return ChakraRank(rank, "0.0.4", (), nodes, deps, NodeDeps.none(count))
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def chakra_run(given: Given) -> Iterator[Row]:
+    """Cycle counts of `chakra run` and of ASTRA-sim, which ASTRA_SIM names, on recorded, random and exported jobs.
+
+    `equal` counts runs whose cycle counts are the same on all ranks, `worst` is the largest difference of a rank's end.
+    With `speed`, the time of a run by the number of nodes, and the memory that it took beside the nodes."""
+    if given.speed:
+        for ranks in SPEED_RANKS:
+            seconds, grown = _measured(ranks)
+            figures = {"bytes a node": grown / (ranks * SPEED_NODES)}
+            yield Row("chakra_run", f"{ranks} x {SPEED_NODES:,} nodes", seconds, figures=figures)
+        return
+    if BINARY not in os.environ:
+        raise SystemExit(f"let {BINARY} name ASTRA-sim's binary")
+    recorded = json.loads(RECORDED.read_text())
+    groups = {
+        "golden": iter([_golden()]),
+        "all ranks": _all_ranks(recorded["all_ranks"]),
+        "dimensions": _dimensions(recorded["dimensions"]),
+        "groups": _groups(recorded["groups"]),
+        "random jobs": map(_random, range(given.jobs)),
+        "exported": _exported(),
+        "generated": _generated(),
+    }
+    for name, cases in groups.items():
+        if given.only is None or name in given.only:
+            compared = [_difference(case) for case in cases]
+            equal = sum(difference == 0 for difference in compared)
+            figures = {"runs": len(compared), "equal": equal, "worst": max(compared)}
+            yield Row("chakra_run", name, figures=figures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import os
 import shutil
@@ -12,9 +13,8 @@ from pathlib import Path
 
 from benchmarks.measure import ROOT
 
-__all__ = ["DEMO", "Inputs", "Pair", "find_real_traces"]
-
 _V100 = "kineto/v100_rank1of2_54MB.json.gz"
+_NCCL = "kineto/a100_ddp_nccl_rank0of2.json.gz"
 _DLRM = "pairs/dlrm_v100_8rank"
 DEMO = ROOT / "src" / "tracebraid" / "demo_traces" / "ddp_cpu_2rank"
 
@@ -28,27 +28,71 @@ class Pair:
     kineto: Path
 
 
-@dataclass(frozen=True)
-class Inputs:
-    """Makes the traces in a folder as they are asked for.
+class Given(argparse.Namespace):
+    """The command line of a benchmark: paths, the folder for what is made, and the options that it has."""
 
-    Args:
-        folder: where to write them.
-        real: the folder of real traces; None for the bundled ones.
-    """
-
+    paths: list[Path]
+    traces: Path | None
     folder: Path
-    real: Path | None
+    rounds: int
+    attempts: int
+    ranks: list[int]
+    times: list[int] | None
+    only: list[str] | None
+    steps: int | None
+    seconds: float
+    nodes: int
+    files: int
+    jobs: int
+    hta_python: str | None
+    beside: Path | None
+    keep: Path | None
+    engine: str
+    trace: Path | None
+    all: bool
+    errors: bool
+    commands: bool
+    start: bool
+    processor_time: bool
+    speed: bool
+
+    @property
+    def inputs(self) -> Inputs:
+        """The traces of the default."""
+        return Inputs(self.folder, find_real_traces(self.traces))
 
     @property
     def timeline_name(self) -> str:
-        """Which Kineto trace `timeline` is."""
+        """The name of `timeline`."""
+        return self.paths[0].name if self.paths else self.inputs.timeline_name
+
+    @property
+    def timeline(self) -> Path:
+        """The trace that is named, or that of 54 MB."""
+        return self.paths[0] if self.paths else self.inputs.timeline()
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Makes the traces in a folder as they are asked for."""
+
+    folder: Path  # where to write them
+    real: Path | None  # the folder of real traces; None for the bundled ones
+
+    @property
+    def timeline_name(self) -> str:
+        """The name of the Kineto trace `timeline`."""
         return "54 MB, V100" if self.real else "50 MB, bundled trace repeated"
 
     @property
     def pair_name(self) -> str:
-        """Which pair `pair` repeats."""
+        """The name of the pair that `pair` repeats."""
         return "DLRM pair" if self.real else "bundled pair"
+
+    @property
+    def nccl(self) -> Path:
+        """A Kineto trace of a rank with collectives."""
+        return self.real / _NCCL if self.real else DEMO / "kineto_trace_0.json.gz"
 
     def timeline(self) -> Path:
         """A Kineto trace of about 50 MB, unpacked."""

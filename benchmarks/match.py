@@ -1,8 +1,6 @@
-"""How right are links that were made without ids? Against captures that have them.
+"""Rightness of links that are made without ids, against captures that have them; needs torch.
 
-    python -m benchmarks.match [--seeds 3] [--json]
-
-Needs torch. Programs are captured twice each, with ids; the bundled traces come beside them. Then the traces are
+Programs are captured twice each, with ids; the bundled traces come beside them. Then the traces are
 linked by alignment alone, which looks at no id: as they are, with 1 % of the events and nodes gone, with 1 % of the
 events under another name, and the Execution Trace of one run with the Kineto trace of the other. Precision is the
 share of the links that the ids confirm, recall that of the pairs by ids (where both are still there) that were found.
@@ -10,39 +8,23 @@ share of the links that the ids confirm, recall that of the pairs by ids (where 
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import polars as pl
 import torch
 
 import tracebraid
+from benchmarks.inputs import Given
+from benchmarks.measure import Row
 from tracebraid import ExecutionTrace, LinkedTrace, Timeline
 
-__all__: list[str] = []
-
 SHARE = 0.01
-
-
-@dataclass(frozen=True)
-class Score:
-    """How right the links of one pair are."""
-
-    program: str
-    condition: str
-    nodes: int
-    precision: float
-    recall: float
-    ambiguous: int
-    seconds: float
 
 
 def mlp() -> Callable[[], object]:
@@ -110,7 +92,7 @@ def captured(program: Callable[[], Callable[[], object]], folder: Path) -> Linke
     return tracebraid.link(et, kineto, matching="exact")
 
 
-def scored(program: str, condition: str, pair: tuple[ExecutionTrace, Timeline], truth: pl.DataFrame) -> Score:
+def scored(program: str, condition: str, pair: tuple[ExecutionTrace, Timeline], truth: pl.DataFrame) -> Row:
     """Link without ids, and compare with the truth: `node_id`, `event_id`."""
     et, timeline = pair
     begin = time.perf_counter()
@@ -122,15 +104,13 @@ def scored(program: str, condition: str, pair: tuple[ExecutionTrace, Timeline], 
     # Of what has no partner by ids, nothing says whether a link is right.
     judged = found.join(truth, on="node_id", how="semi").height
     ambiguous = linked.node_links.get_column("candidates").count()
-    return Score(
-        program,
-        condition,
-        there.height,
-        right / max(judged, 1),
-        right / max(there.height, 1),
-        ambiguous,
-        seconds,
-    )
+    figures = {
+        "nodes": float(there.height),
+        "precision": right / max(judged, 1),
+        "recall": right / max(there.height, 1),
+        "ambiguous": float(ambiguous),
+    }
+    return Row("match", f"{program}, {condition}", seconds, figures=figures)
 
 
 def damaged(linked: LinkedTrace, lost: float, renamed: float, seed: int) -> tuple[ExecutionTrace, Timeline]:
@@ -178,7 +158,7 @@ def _places(linked: LinkedTrace) -> dict[int, pl.DataFrame]:
     return {int(key[0]): part for key, part in ops.partition_by("tid", as_dict=True).items()}
 
 
-def scores(program: str, runs: Sequence[LinkedTrace], seeds: int) -> list[Score]:
+def scores(program: str, runs: Sequence[LinkedTrace], seeds: int) -> list[Row]:
     """All conditions of one program."""
     one = runs[0]
     assert one.et is not None
@@ -198,52 +178,22 @@ def scores(program: str, runs: Sequence[LinkedTrace], seeds: int) -> list[Score]
     return rows
 
 
-def _mean(tried: Sequence[Score]) -> Score:
-    def mean(values: list[float]) -> float:
-        return sum(values) / len(values)
+def match(given: Given) -> Iterator[Row]:
+    """Rightness of links made without ids, against captures that have ids, which the linker is not shown.
 
-    return replace(
-        tried[0],
-        precision=mean([one.precision for one in tried]),
-        recall=mean([one.recall for one in tried]),
-        ambiguous=round(mean([one.ambiguous for one in tried])),
-        seconds=mean([one.seconds for one in tried]),
-    )
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.match", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="how often each damage is done (3)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    given = parser.parse_args(arguments)
-    rows = [
-        row
-        for rank in tracebraid.open(tracebraid.demo_path(), matching="exact")
-        for row in scores(f"bundled, rank {rank.rank}", [rank], given.seeds)
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        for name, program in PROGRAMS.items():
-            runs = []
-            for run in range(2):
-                place = Path(folder) / f"{name}_{run}"
-                place.mkdir()
-                runs.append(captured(program, place))
-            rows += scores(name, runs, given.seeds)
-    if given.json:
-        print(json.dumps([asdict(row) for row in rows], indent=2))
-        return
-    print(
-        f"{'program':18}{'condition':14}{'nodes':>8}{'precision':>11}{'recall':>9}{'ambiguous':>11}{'seconds':>9}"
-    )
-    for row in rows:
-        print(
-            f"{row.program:18}{row.condition:14}{row.nodes:>8}{row.precision:>11.2%}{row.recall:>9.2%}"
-            f"{row.ambiguous:>11}{row.seconds:>9.2f}"
-        )
+    Precision is the share of the links that the ids confirm, recall that of the pairs by ids that were found. Each
+    damage is done in as many seeds as there are rounds."""
+    for rank in tracebraid.open(tracebraid.demo_path(), matching="exact"):
+        yield from scores(f"bundled, rank {rank.rank}", [rank], given.rounds)
+    for name, program in PROGRAMS.items():
+        runs = []
+        for run in range(2):
+            place = given.folder / f"{name}_{run}"
+            place.mkdir()
+            runs.append(captured(program, place))
+        yield from scores(name, runs, given.rounds)
 
 
-if __name__ == "__main__":
-    main(sys.argv[1:])
+def _mean(tried: Sequence[Row]) -> Row:
+    figures = {name: fmean(one.figures[name] for one in tried) for name in tried[0].figures}
+    return replace(tried[0], seconds=fmean(one.seconds or 0.0 for one in tried), figures=figures)

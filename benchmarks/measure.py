@@ -8,12 +8,11 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from pathlib import Path
 from statistics import median
-
-__all__ = ["ROOT", "Measured", "Stopwatch", "command", "side_by_side", "speed_ratio", "task", "typical"]
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -23,19 +22,60 @@ _UNIT = 1 if sys.platform == "darwin" else 1024
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run took.
+    """A run's time and memory."""
 
-    Args:
-        seconds: wall time.
-        cpu_seconds: processor time of all its threads and processes; steadier than `seconds` on a busy machine.
-        peak_bytes: the most resident memory of the largest of its processes, mapped files included.
-        parts: seconds of its parts, by name.
-    """
-
-    seconds: float
+    seconds: float  # wall time
+    # processor time of all its threads and processes; steadier than `seconds` on a busy machine
     cpu_seconds: float
-    peak_bytes: int
-    parts: dict[str, float] = field(default_factory=dict)
+    peak_bytes: int  # the most resident memory of the largest of its processes, mapped files included
+    parts: dict[str, float] = field(default_factory=dict)  # seconds of its parts, by name
+
+
+@dataclass(frozen=True)
+class Target:
+    """A target in words, and whether it is met."""
+
+    words: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """One subject of one benchmark."""
+
+    benchmark: str  # which one
+    subject: str  # what was measured
+    seconds: float | None = None  # median wall time; None for a figure that is no time
+    cpu_seconds: float | None = None  # median processor time of all its processes
+    peak_bytes: int | None = None  # median of the most resident memory of its largest process
+    figures: dict[str, float] = field(default_factory=dict)  # further figures by name
+    target: Target | None = None  # what it has to reach; None for nothing
+
+
+def as_table(rows: Sequence[Row]) -> str:
+    """Columns of text, aligned."""
+    lines = [("benchmark", "subject", "time", "processor", "peak memory", "figures", "target", "")]
+    for row in rows:
+        figures = ", ".join(f"{name} {value:.3g}" for name, value in row.figures.items())
+        target = row.target or Target("", True)
+        verdict = "" if row.target is None else "met" if target.met else "MISSED"
+        time, processor = ("" if s is None else f"{s:.3f} s" for s in (row.seconds, row.cpu_seconds))
+        peak = "" if row.peak_bytes is None else f"{row.peak_bytes / 1e6:,.0f} MB"
+        lines.append((row.benchmark, row.subject, time, processor, peak, figures, target.words, verdict))
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(_cell(line, widths, column) for column in range(len(line))).rstrip() for line in lines
+    )
+
+
+def as_json(rows: Sequence[Row]) -> str:
+    """The rows with their field names; times in seconds, memory in bytes."""
+    return json.dumps([asdict(row) for row in rows], indent=2)
+
+
+def _cell(line: tuple[str, ...], widths: list[int], column: int) -> str:
+    text = line[column]
+    return text.rjust(widths[column]) if column in (2, 3, 4) else text.ljust(widths[column])
 
 
 class Stopwatch:
@@ -53,7 +93,7 @@ class Stopwatch:
         self._lap = now
 
     def stop(self) -> Measured:
-        """What it took until now. Children count once they have ended."""
+        """Return the time until now. Children count once they have ended."""
         seconds = time.perf_counter() - self._start
         peak = max(resource.getrusage(kind).ru_maxrss for kind in _KINDS) * _UNIT
         return Measured(seconds, _cpu_seconds() - self._cpu, peak, self._parts)
@@ -63,24 +103,36 @@ def _cpu_seconds() -> float:
     return sum(usage.ru_utime + usage.ru_stime for usage in map(resource.getrusage, _KINDS))
 
 
-def task(arguments: Sequence[str], python: str = sys.executable) -> Measured:
-    """Run Python with these arguments; its last line of output is what it measured, as JSON.
-
-    Raises:
-        RuntimeError: it failed.
-    """
-    result = subprocess.run([python, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+def task(
+    function: str, *arguments: object, python: str = sys.executable, source: str | None = None
+) -> Measured:
+    """Call a function of a module of benchmarks, `MODULE:FUNCTION`, with texts, in a fresh process that `python` runs;
+    `source` is the src folder of another checkout."""
+    words = [python, "-m", "benchmarks.measure", function, *map(str, arguments)]
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH")))),
+    }
+    result = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
     if result.returncode != 0:
-        raise RuntimeError(f"{' '.join(arguments)} failed:\n{result.stderr[-2000:]}")
+        raise RuntimeError(f"{' '.join(words)} failed:\n{result.stderr[-2000:]}")
     return Measured(**json.loads(result.stdout.splitlines()[-1]))
 
 
-def command(words: Sequence[str]) -> Measured:
-    """Run a whole command, from its start to its end; the memory is that of its first process.
+def in_process(subjects: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Measured]:
+    """Medians of what each subject takes in this process, in turn, after a round that does not count."""
+    runs: dict[str, list[Measured]] = {name: [] for name in subjects}
+    for number in range(rounds + 1):
+        for name, subject in subjects.items():
+            watch = Stopwatch()
+            subject()
+            if number:
+                runs[name].append(watch.stop())
+    return {name: typical(found) for name, found in runs.items()}
 
-    Raises:
-        RuntimeError: it failed.
-    """
+
+def command(words: Sequence[str]) -> Measured:
+    """Run a whole command, from its start to its end; the memory is that of its first process."""
     start = time.perf_counter()
     process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -91,7 +143,7 @@ def command(words: Sequence[str]) -> Measured:
     return Measured(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * _UNIT)
 
 
-def side_by_side(subjects: dict[str, Callable[[], Measured]], rounds: int) -> dict[str, list[Measured]]:
+def side_by_side(subjects: Mapping[str, Callable[[], Measured]], rounds: int) -> dict[str, list[Measured]]:
     """Run all subjects in each round, so that what else the machine does falls on all of them alike.
 
     Each round begins with another one.
@@ -117,5 +169,32 @@ def typical(runs: Sequence[Measured]) -> Measured:
 
 
 def speed_ratio(runs: Sequence[Measured], partner: Sequence[Measured]) -> float:
-    """How many times as fast as the partner, the median over rounds."""
+    """Return the partner's time by this one's, the median over rounds."""
     return median(other.seconds / own.seconds for own, other in zip(runs, partner, strict=True))
+
+
+def _main(function: str, *arguments: str) -> None:
+    module, name = function.split(":")
+    measured: Measured = getattr(import_module(f"benchmarks.{module}"), name)(*arguments)
+    print(json.dumps(asdict(measured)))
+
+
+def rows_of_function(function: str, given: object) -> list[Row]:
+    """The rows of a benchmark, `MODULE:FUNCTION`."""
+    module, name = function.split(":")
+    return list(getattr(import_module(f"benchmarks.{module}"), name)(given))
+
+
+def row_of(
+    benchmark: str,
+    subject: str,
+    took: Measured,
+    figures: dict[str, float] | None = None,
+    target: Target | None = None,
+) -> Row:
+    """A row of a measurement."""
+    return Row(benchmark, subject, took.seconds, took.cpu_seconds, took.peak_bytes, figures or {}, target)
+
+
+if __name__ == "__main__":
+    _main(*sys.argv[1:])

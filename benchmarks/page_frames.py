@@ -1,28 +1,21 @@
-"""Measure a report's page in headless Chromium: its size, how soon it opens, frames a second while its timeline zooms.
+"""A report's page in headless Chromium: its size, how soon it opens, frames a second while its timeline zooms.
 
-    python -m benchmarks.page_frames [TRACE] [--steps STEPS] [--seconds N] [--traces DIR] [--json]
-
-Without TRACE, that of 54 MB with 216k events. `frames/s` counts the frames in which the timeline was drawn while each
+`frames/s` counts the frames in which the timeline was drawn while each
 asked for the next zoom, in and out in turn; `slowest` is the longest time between two frames in ms. Chromium draws
 with the processor here: a machine with a graphics device draws faster.
 """
 
 from __future__ import annotations
 
-import argparse
-import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
 import tracebraid
-from benchmarks.inputs import Inputs, find_real_traces
-from benchmarks.table import Row, Target, as_json, as_table
+from benchmarks.inputs import Given
+from benchmarks.measure import Row, Target
 from tests.browser.chromium import Window, chromium_path, launched, opened
-from tracebraid.model.report.parts import Chart, ChartKind, Report
-
-__all__ = ["rows_of"]
+from tracebraid.model.report import Chart, ChartKind, Report
 
 LEAST_FRAMES_PER_SECOND = 30.0
 MOST_OPENING_SECONDS = 1.0
@@ -51,30 +44,8 @@ _ZOOM = """async ([selector, lasting]) => {
 """Zooms in for 24 frames and out for as many, so that all depths are drawn."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("trace", type=Path, nargs="?", metavar="TRACE")
-    parser.add_argument("--steps", help="the steps of the timeline; by default a typical step")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="how long the timeline zooms")
-    parser.add_argument("--traces", type=Path, metavar="DIR", help="the folder of real traces")
-    parser.add_argument("--json", action="store_true")
-    given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as made:
-        path = given.trace or Inputs(Path(made), find_real_traces(given.traces)).timeline()
-        rows = rows_of(path, Path(made) / "report.html", given.steps, given.seconds)
-    print(as_json(rows) if given.json else as_table(rows))
-
-
-def rows_of(trace: Path, page: Path, steps: str | None = None, seconds: float = SECONDS) -> list[Row]:
-    """A row for the page, and one for its timeline.
-
-    Args:
-        trace: a trace or a folder.
-        page: the file that is written for it.
-        steps: of the timeline; None: a typical step.
-        seconds: how long the timeline zooms.
-    """
+def page_rows(trace: Path, page: Path, steps: str | None = None, seconds: float = SECONDS) -> list[Row]:
+    """A row for the page, and one for its timeline."""
     report = tracebraid.report(tracebraid.open(trace), steps=steps)
     tracebraid.write_report(report, page)
     path = chromium_path()
@@ -109,5 +80,6 @@ def _slices(report: Report) -> int:
     return sum(chart.frames["slices"].height for chart in charts)
 
 
-if __name__ == "__main__":
-    main()
+def page_frames(given: Given) -> list[Row]:
+    """A report's page in headless Chromium, drawn by the processor: opening, and frames a second in zooming."""
+    return page_rows(given.timeline, given.folder / "report.html", seconds=given.seconds)

@@ -1,104 +1,81 @@
-"""What predictions are worth: pairs of captures with and without a change, predicted from the first alone.
-
-    python -m benchmarks.whatif [--rounds 3] [--only straggler] [--json] [--keep FOLDER]
-
-Needs torch. Each round captures both programs of a pair, one right after the other, in an order that alternates, so
-that what else the machine does falls on both alike. The change is the text of `--change`; `tracebraid.what_if` predicts
-from the capture without it. With --keep the captures stay, and those that are there are used.
-"""
+"""Predicted steps beside measured ones, on pairs of programs before and after a change; needs torch."""
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import tempfile
-from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Iterator
+from statistics import mean
 
-from benchmarks.whatif_programs.changes import CHANGES
-from benchmarks.whatif_programs.pairs import Pair, capture_pair, measured_pair
+from benchmarks.inputs import Given
+from benchmarks.measure import Row, Target
+from benchmarks.whatif_pairs.capture import capture_pair
+from benchmarks.whatif_pairs.declare import pairs
+from benchmarks.whatif_pairs.judge import WITHIN, Judged, error, groups, judged, markdown, summary
 
-__all__: list[str] = []
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line."""
-    given = _parser().parse_args(arguments)
-    names = given.only or list(CHANGES)
-    with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as kept:
-        folder = Path(kept)
-        pairs = []
-        for name in names:
-            print(name, file=sys.stderr)
-            capture_pair(name, folder, given.rounds)
-            pairs.append(measured_pair(name, folder, given.rounds))
-    if given.json:
-        found = [asdict(pair) | {"error_ms": pair.error_ms, "right": pair.right} for pair in pairs]
-        print(json.dumps({"pairs": found, "same_order": same_order(pairs)}, indent=2))
-        return
-    print(table(pairs))
-    tenth, right = sum(pair.within_a_tenth for pair in pairs), sum(pair.right for pair in pairs)
-    print(f"\nof {len(pairs)}, within 10 % of the gain: {tenth}; within that or the noise: {right}")
-    print(
-        f"two changes whose gains differ by more than the noise are in the right order: {same_order(pairs):.0%}"
-    )
+_ERROR, _WITHIN, _COVERAGE = 0.03, 0.9, (0.75, 0.85)
+"""To reach over all steady pairs: median error of the step, share within `WITHIN`, share of intervals that hold."""
 
 
-def same_order(pairs: Sequence[Pair]) -> float:
-    """Of all two changes whose gains differ by more than the noise of both, the share that is predicted in order."""
-    known = [
-        (first.predicted_ms > other.predicted_ms) == (first.measured_ms > other.measured_ms)
-        for index, first in enumerate(pairs)
-        for other in pairs[:index]
-        if abs(first.measured_ms - other.measured_ms) > first.noise_ms + other.noise_ms
-    ]
-    return sum(known) / len(known) if known else 1.0
+def whatif(given: Given) -> Iterator[Row]:
+    """Predicted and measured steps of pairs of programs; with `keep`, captures stay, and are judged again.
+
+    `tracebraid.what_if` predicts from each capture before the change. Figures of all count steady pairs only; the
+    tables of the documentation go to the standard error output."""
+    folder, known, found = given.keep or given.folder, pairs(), []
+    for number, name in enumerate(given.only or known, start=1):
+        try:
+            times = capture_pair(known[name], folder, given.rounds, given.attempts)
+        except RuntimeError as reason:
+            print(f"  {number} {reason}", file=sys.stderr)
+            yield Row("whatif", f"{name} failed", target=Target("a program that runs", met=False))
+            continue
+        found.append(judged(known[name], folder, given.rounds, times))
+        print(f"  {number} {name}: {_outcome(found[-1])}", file=sys.stderr)
+    yield from map(_row, found)
+    for name, own in groups(found).items():
+        for untraced in (False, True):
+            figures = summary(own, untraced)
+            if own and (figures.error is not None or not untraced):
+                title = f"{name}, {'untraced' if untraced else 'recorded'}"
+                yield Row("whatif", title, figures=figures.figures, target=_target(name, found, untraced))
+    print(f"\n{markdown(found)}", file=sys.stderr)
 
 
-def table(pairs: Sequence[Pair]) -> str:
-    """As Markdown, by gain."""
-    lines = [
-        "| program | change | step | predicted gain | measured gain | noise | error | within |",
-        "|---|---|--:|--:|--:|--:|--:|---|",
-    ]
-    for pair in sorted(pairs, key=lambda pair: -pair.measured_ms):
-        error = pair.error_ms / abs(pair.measured_ms) if pair.measured_ms else 0.0
-        lines.append(
-            f"| {pair.name} | `{pair.change}` | {pair.step_ms:.2f} ms | {pair.predicted_ms:.2f} ms "
-            f"| {pair.measured_ms:.2f} ms | {pair.noise_ms:.2f} ms | {error:+.0%} | {_verdict(pair)} |"
-        )
-    lines += [
-        "",
-        "| program | replayed, median | 95 % | next step, median | 95 % | recorded / not recorded |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for pair in pairs:
-        shares = (pair.replayed, pair.replayed_p95, pair.next_step, pair.next_step_p95)
-        lines.append(
-            f"| {pair.name} | {' | '.join(f'{share:.1%}' for share in shares)} | {pair.recorded:.2f} |"
-        )
-    return "\n".join(lines)
+def _outcome(pair: Judged) -> str:
+    parts = [f"refused: {pair.refused}" if pair.refused else f"{error(pair.recorded):+.1%}"]
+    if pair.untraced:
+        parts.append(f"untraced {error(pair.untraced):+.1%}")
+    if pair.noisy:
+        parts.append(f"noisy, {pair.control:.1%}, captured {pair.captured} times")
+    return ", ".join(parts)
 
 
-def _verdict(pair: Pair) -> str:
-    if pair.within_a_tenth:
-        return "10 %"
-    return "noise" if pair.right else "neither"
+def _row(pair: Judged) -> Row:
+    figures = {"control %": 100 * pair.control, "captured": pair.captured}
+    target = None
+    for name, claims in (("", pair.recorded), ("untraced ", pair.untraced)):
+        if claims:
+            figures |= {
+                f"{name}step ms": mean(claim.before_ms for claim in claims),
+                f"{name}gain ms": mean(claim.real_gain_ms for claim in claims),
+                f"{name}predicted ms": mean(claim.gain_ms for claim in claims),
+                f"{name}error %": 100 * error(claims),
+                f"{name}interval holds": sum(bool(claim.holds) for claim in claims) / len(claims),
+            }
+    if pair.recorded and not pair.noisy:
+        target = Target(f"{WITHIN:.0%} of the step", abs(error(pair.recorded)) <= WITHIN)
+    state = ", noisy" if pair.noisy else ""
+    reason = f", refused: {pair.refused}" if pair.refused else ""
+    return Row("whatif", f"{pair.name}, {pair.change}{state}{reason}", figures=figures, target=target)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.whatif", description=(__doc__ or "").split("\n")[0]
-    )
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each is captured (3)")
-    parser.add_argument("--only", action="append", choices=list(CHANGES), help="only this; may be repeated")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where captures lie and stay")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
-
-
-if __name__ == "__main__":
-    main()
+def _target(name: str, found: list[Judged], untraced: bool) -> Target | None:
+    """What has to be reached over all pairs."""
+    own = summary(found, untraced)
+    if name != "all" or own.error is None or own.within is None:
+        return None
+    low, high = _COVERAGE
+    met = own.error <= _ERROR and own.within >= _WITHIN and own.signs == own.signs_right
+    met = met and (own.coverage is None or low <= own.coverage <= high)
+    words = f"{_ERROR:.0%} error, {_WITHIN:.0%} within, all signs, {low:.0%} to {high:.0%} hold"
+    return Target(words, met)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from tests.chakra_ranks import Node, collective, compute, receive, send
 
-__all__ = ["RandomJob", "random_job"]
-
 _KINDS = ("ALL_REDUCE", "ALL_GATHER", "REDUCE_SCATTER", "ALL_TO_ALL", "BROADCAST", "message")
 _SIZES = (4096, 1 << 16, 1 << 20, 1 << 22)
 

@@ -8,10 +8,8 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.chakra.chakra_rank import ChakraRank
-from tracebraid.model.graph.rank_graph import RankGraph
-
-__all__ = ["check_lane", "has_enclosed_communication", "on_lanes", "without_lanes"]
+from tracebraid.chakra import ChakraRank
+from tracebraid.model.graph import RankGraph
 
 _Ints = NDArray[np.int64]
 

@@ -6,18 +6,16 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.chakra.chakra_rank import ChakraRank
-from tracebraid.model.graph.codes import EdgeKind
-from tracebraid.model.graph.rank_graph import RankGraph
-from tracebraid.model.schema.chakra import CHAKRA_COMMUNICATION, CHAKRA_NODES
-
-__all__ = ["check_nodes", "communication_of", "deps_of", "names_of_deps", "replayed"]
+from tracebraid.chakra import ChakraRank
+from tracebraid.chakra.plan.meeting_times import MEETING_COLUMNS, with_meeting_times
+from tracebraid.chakra.schema import CHAKRA_COMMUNICATION, CHAKRA_NODES
+from tracebraid.model.graph import EdgeKind, RankGraph
 
 _Ints = NDArray[np.int64]
 _COMPUTES = "COMP_NODE"
 
 
-def communication_of(graph: RankGraph) -> pl.DataFrame:
+def communication_of(graph: RankGraph, *, single_lane: bool = True) -> pl.DataFrame:
     """All communication of a rank as all-reduces over all ranks, which take as long as their events."""
     rows = graph.activities.filter(
         pl.col("kind").cast(pl.String) == "communication", pl.col("event_id").is_not_null()
@@ -31,7 +29,16 @@ def communication_of(graph: RankGraph) -> pl.DataFrame:
         (pl.col("end_ns") - pl.col("start_ns")).alias("transfer_ns"),
         pl.int_range(pl.len()).alias("order"),
     )
-    return CHAKRA_COMMUNICATION.conform(described, fill_missing=True)
+    on_lane = rows.select(
+        pl.lit(0).alias("rank"),
+        pl.int_range(pl.len()).alias("order"),
+        *("event_id", "start_ns", "end_ns"),
+        pl.col("stream").alias("stream_key"),
+        pl.lit(None, dtype=pl.Int64).alias("pair"),
+        pl.lit(value=False).alias("receives"),
+    )
+    lanes = with_meeting_times(on_lane, single_lane).select(MEETING_COLUMNS)
+    return CHAKRA_COMMUNICATION.conform(described.hstack(lanes), fill_missing=True)
 
 
 def deps_of(rank: ChakraRank, node: int) -> list[int]:

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
-from tracebraid.model.schema.chakra import CHAKRA_NODES
-
-__all__ = ["collective", "compute", "rank_of", "receive", "send"]
+from tracebraid.chakra import ChakraRank, NodeDeps
+from tracebraid.chakra.schema import CHAKRA_NODES
 
 Node = dict[str, Any]
 

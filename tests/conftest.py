@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import re
+import signal
 from pathlib import Path
 
 import pytest
@@ -13,19 +15,49 @@ import tracebraid
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# No limit of time for an example: a machine that is busy is no fault of the code.
-settings.register_profile("without_deadline", deadline=None)
-settings.load_profile("without_deadline")
+# No limit of time for an example: a machine that is busy is no fault of the code. Each run tries the same examples:
+# to search for others is the work of `make fuzz`.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.load_profile("steady")
+
+# What collection makes stays to the end: to look through it again and again costs time.
+gc.disable()
 
 # Threads of PyTorch that wait for work leave the processor to the other tests.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
+# readline, which pytest imports, puts the size of a terminal into the environment of processes, behind Python's back.
+for _size in ("COLUMNS", "LINES"):
+    os.unsetenv(_size)
+
+# A shell ignores signals in what it starts in the background, and commands that tests interrupt would inherit that.
+for _ignored in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(_ignored) is signal.SIG_IGN:
+        signal.signal(_ignored, signal.default_int_handler if _ignored == signal.SIGINT else signal.SIG_DFL)
+
+
+_STARTS_PROCESSES = re.compile(
+    r"^\s*(import|from) (subprocess|torch|multiprocessing|ray|tests\.(integration|engines|servers|callbacks|deno))\b",
+    re.MULTILINE,
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of modules that import what starts processes, so that the quick loop omits them."""
+    starts: dict[Path, bool] = {}
+    for item in items:
+        if item.path not in starts:
+            starts[item.path] = bool(_STARTS_PROCESSES.search(item.path.read_text(encoding="utf-8")))
+        if starts[item.path]:
+            item.add_marker(pytest.mark.processes)
+
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector all tests and modules, which stay to the end."""
+    """Spare the garbage collector all that was made until now."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    gc.enable()
 
 
 def find_real_traces() -> Path | None:

@@ -10,9 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES, member_of
-
-__all__ = ["SCHEMA", "archive", "arrow", "members"]
+from tracebraid.model.op_schema import HEADER, RECORDED_TABLES, member_of
 
 SCHEMA = "1.1.1-chakra.0.0.4"
 _ROWS: dict[str, list[dict[str, Any]]] = {

@@ -6,14 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tracebraid.api.querying.files import TablesOfRank, write_files
-from tracebraid.api.querying.tables import CATALOG
-from tracebraid.model.job import Job
-from tracebraid.queries.database import Database, database
-from tracebraid.queries.definitions import definitions, everything
-from tracebraid.queries.limits import QueryLimits
-
-__all__ = ["every_table"]
+from tracebraid.api.querying import CATALOG, TablesOfRank, write_files
+from tracebraid.model.engine import Job
+from tracebraid.queries.database import Database, QueryLimits, database, definitions, everything
 
 
 @contextmanager
@@ -21,6 +16,7 @@ def every_table(job: Job, folder: Path) -> Iterator[Database]:
     """A database in which every table and view of the catalog is defined."""
     question = TablesOfRank.of(CATALOG.tables)
     files = write_files(question, job.each(question), folder / "tables").files
-    with database(QueryLimits(), folder / "scratch", [folder / "tables"]) as engine:
+    with database(QueryLimits()) as engine:
+        engine.open(folder / "scratch", [folder / "tables"])
         engine.define(definitions(CATALOG, everything(CATALOG), files))
         yield engine

@@ -10,8 +10,6 @@ from typing import Any
 
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
 
-__all__ = ["Instant", "Shown", "Track", "shown", "shown_file"]
-
 _CLEARED, _NEEDED = 1, 2
 
 

@@ -17,9 +17,10 @@ from typing import IO, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
+from tests.waiting import wait_for
+
 REGION = "us-east-1"
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
-_START_S = 60
 
 
 def s3_environment(endpoint: str) -> dict[str, str]:
@@ -48,13 +49,15 @@ def moto_server() -> Iterator[str]:
 
 def _address(process: subprocess.Popen[bytes], log: IO[str]) -> str:
     """Where a server listens, by what it logs when it has started."""
-    until = time.monotonic() + _START_S
-    while time.monotonic() < until and process.poll() is None:
+
+    def logged() -> str:
         log.seek(0)
-        if found := _ADDRESS.search(log.read()):
-            return found[0]
-        time.sleep(0.05)
-    raise RuntimeError("moto's server does not start")
+        return log.read()
+
+    wait_for(lambda: _ADDRESS.search(logged()) or process.poll() is not None)
+    found = _ADDRESS.search(logged())
+    assert found is not None, "moto's server does not start"
+    return found[0]
 
 
 @dataclass

@@ -7,16 +7,15 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import polars as pl
 from rich.console import Console
 
 import tracebraid
 from tests.planted import Scene, write_ranks
 from tests.planted.scenes import KERNEL_NS, clean
 from tracebraid.api import QueryOptions, answer_query
-from tracebraid.model.job import Job
+from tracebraid.model.engine import Job
 from tracebraid.reports.query_table import query_parts
-
-__all__ = ["PAGE", "device_job", "recipes", "rendered"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "sql.md"
 _DEVICES = "## Recipes for devices"
@@ -76,7 +75,8 @@ def _with_outputs(text: str, job: Job) -> str:
 
 
 def _printed(job: Job, query: str) -> str:
-    frame = answer_query(job, query, QueryOptions(limit=_TOP + 1))
+    with answer_query(job, query, QueryOptions(limit=_TOP + 1)) as slices:
+        frame = pl.concat(slices)
     printed = io.StringIO()
     console = Console(file=printed, width=_WIDTH, highlight=False, emoji=False)
     for part in query_parts(frame, _TOP, _WIDTH):

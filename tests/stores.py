@@ -12,8 +12,6 @@ import polars as pl
 from tracebraid.errors import TracebraidError
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["content_of", "differences"]
-
 _OF_ET = (
     "nodes",
     "values",

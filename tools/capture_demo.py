@@ -168,7 +168,7 @@ def record(step: Callable[[], None], folder: Path) -> None:
 
 
 def ddp_rank(rank: int, world_size: int, scratch: Path) -> None:
-    """What each spawned process runs."""
+    """Run a rank in a spawned process."""
     torch.set_num_threads(1)
     torch.manual_seed(rank)
     rendezvous = (scratch / "rendezvous").as_uri()
@@ -264,7 +264,7 @@ def capture_whole(gpu: bool, scratch: Path) -> None:
         scratch.mkdir()
         (capture_gpu if gpu else capture_ddp)(scratch)
         codes = {diagnosis.finding.code for diagnosis in tracebraid.check(scratch).diagnoses}
-        if tracebraid.FindingCode.OP_UNFINISHED not in codes:
+        if tracebraid.results.FindingCode.OP_UNFINISHED not in codes:
             return
 
 

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def needs_torch(source: Path) -> bool:
-    """Whether a source includes a header of PyTorch, itself or through the headers of its folder."""
+    """Return whether a source includes a header of PyTorch, itself or through the headers of its folder."""
     pending, seen = [source], set[Path]()
     while pending:
         path = pending.pop()

@@ -44,7 +44,7 @@ def main(seconds: str = "60", kind: str = "thread") -> int:
 
 
 def why_not(kind: str) -> str:
-    """Why nothing can run under a sanitizer here, or ""."""
+    """The reason why nothing can run under a sanitizer here, or ""."""
     if shutil.which("g++") is None:
         return "there is no g++"
     # The compiler gives the bare name back where it has no such library.

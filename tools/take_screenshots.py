@@ -1,12 +1,12 @@
 """Take the pictures of the documents: `python tools/take_screenshots.py [FOLDER]`; needs Chromium.
 
-They show the report of the bundled traces: its timeline in light, what to change first in dark, its top on a phone.
+They show the report of a job of two ranks of which one sleeps: its first screen, in light and on a phone.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -14,24 +14,24 @@ from pathlib import Path
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 import tracebraid
-from tracebraid.model.report.parts import Report
+from tracebraid.model.report import Report
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.browser.chromium import PHONE, Window, chromium_path, launched, opened  # noqa: E402
-from tests.browser.pages import draw_all  # noqa: E402
 
 IMAGES = ROOT / "docs" / "images"
 MOST_BYTES = 200_000
-"""Of a picture: they are in the repository."""
-DESK = ViewportSize(width=1360, height=840)
+"""Names of pictures: they are in the repository."""
+DESK = ViewportSize(width=1440, height=810)
 PICTURES = {
-    "report.png": (Window(DESK), "#timeline"),
-    "report_changes.png": (Window(DESK, dark=True), "#changes"),
-    "report_phone.png": (Window(PHONE), None),
+    "report.png": Window(DESK, folded=True),
+    "report_phone.png": Window(PHONE, folded=True),
 }
-"""The window of each, and what it is scrolled to."""
+"""The window of each."""
+PROGRAM = "sleeping_rank"
+"""Of `benchmarks.examination`."""
 
 
 def main() -> int:
@@ -48,7 +48,7 @@ def main() -> int:
         launched(playwright, path) as browser,
     ):
         page = Path(made) / "report.html"
-        tracebraid.write_report(demo_report(Path(made)), page)
+        tracebraid.write_report(report_of_program(Path(made)), page)
         sizes = {name: take(browser, page, folder / name) for name in PICTURES}
     too_large = {name: size for name, size in sizes.items() if size > MOST_BYTES}
     for name, size in sizes.items():
@@ -56,26 +56,22 @@ def main() -> int:
     return int(bool(too_large))
 
 
-def demo_report(folder: Path) -> Report:
-    """The report of a copy of the bundled traces, opened by a relative path: the page shows it."""
-    copy = folder / tracebraid.demo_path().name
-    shutil.copytree(tracebraid.demo_path(), copy)
+def report_of_program(folder: Path) -> Report:
+    """The report of the program's traces, opened by a relative path: the page shows it."""
+    words = [sys.executable, "-m", "benchmarks.examination.run_program", PROGRAM, "faulty", "-"]
+    subprocess.run([*words, str(folder / "traces")], cwd=ROOT, check=True)
     before = Path.cwd()
     os.chdir(folder)
     try:
-        return tracebraid.report(tracebraid.open(copy.name))
+        return tracebraid.report(tracebraid.open("traces"))
     finally:
         os.chdir(before)
 
 
 def take(browser: Browser, page: Path, target: Path) -> int:
     """Take a picture; returns its size in bytes."""
-    window, section = PICTURES[target.name]
-    with opened(browser, page.as_uri(), window) as (shown, _):
-        draw_all(shown, unfold=False)
-        if section is not None:
-            shown.locator(section).evaluate("(element) => element.scrollIntoView({ behavior: 'instant' })")
-            shown.wait_for_timeout(300)
+    with opened(browser, page.as_uri(), PICTURES[target.name]) as (shown, _):
+        shown.locator("#accounting[data-state=ready]").wait_for()
         return len(shown.screenshot(path=target))
 
 

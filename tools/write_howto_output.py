@@ -22,7 +22,7 @@ from tracebraid.cli.main import run
 
 PAGES = [
     Path(__file__).resolve().parents[1] / "docs" / name
-    for name in ("howto.md", "critical_path.md", "what_if.md", "chakra.md")
+    for name in ("howto.md", "critical_path.md", "what_if.md", "chakra/index.md")
 ]
 BLOCK = re.compile(r"```console\n\$ tracebraid ([^\n]+)\n.*?```", re.S)
 WIDTH = 100
@@ -49,7 +49,11 @@ def block(arguments: str, folder: Path) -> str:
         mock.patch.dict(os.environ, {"COLUMNS": str(WIDTH)}),
         redirect_stdout(out),
     ):
-        run()
+        try:
+            run()
+        except SystemExit as end:
+            if end.code:
+                raise
     printed = "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
     lines = f"$ tracebraid {arguments}\n{printed}".rstrip()
     return f"```console\n{lines}\n```"

@@ -6,6 +6,7 @@
     ├── InputError            a file or folder that cannot be used, with the location of the problem
     │   ├── NotATraceError    the content is something else than a trace
     │   ├── WrongTraceError   a trace, but of the other kind than asked for
+    │   ├── AloneError        an export in which most communication would be simulated alone
     │   ├── ProgramError      an Execution Trace of another program than the Kineto trace
     │   └── LostWorkerError   a rank whose worker was lost each time that it was tried
     ├── OutputError           a file or folder that cannot be written
@@ -22,6 +23,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "AloneError",
     "ArgumentError",
     "CaptureError",
     "CaptureWarning",
@@ -76,6 +78,10 @@ class WrongTraceError(InputError):
 
 class ProgramError(InputError):
     """An Execution Trace of another program than the Kineto trace that it was to be linked with."""
+
+
+class AloneError(InputError):
+    """An export in which most communication would be simulated on its rank alone, without its other members."""
 
 
 class LostWorkerError(InputError):

@@ -19,59 +19,36 @@ from isal import igzip
 from tracebraid.errors import OutputError
 from tracebraid.output_streams import is_stream, open_stream
 
-__all__ = [
-    "is_file",
-    "is_folder",
-    "is_same",
-    "is_there",
-    "keep_broken",
-    "make_folder",
-    "named_as",
-    "new_file",
-    "part_beside",
-    "parts_folder",
-    "probe_folder",
-    "refuse_existing",
-    "refuse_inputs",
-    "refuse_target",
-    "temporary_folder",
-    "user_cache",
-    "whole_file",
-    "whole_folder",
-    "write_whole",
-    "writing",
-]
-
 _CHOOSE = "Choose another path"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _SYSTEM_ERROR = re.compile(r"\(os error (\d{1,9})\)")
-"""How libraries in Rust name an error of the system."""
+"""Pattern of a system error in messages of Rust libraries."""
 _NAME_MAX = 255
 """Bytes of a name: the limit of the usual file systems of Linux."""
 _NAME_AT_MOST_BYTES = 160
-"""So much of a name is part of that of its temporary file: of 255 bytes that a name may have, the rest is ours."""
+"""Maximum bytes of a name in its temporary file's name: names have at most 255 bytes."""
 _TOKEN_BYTES = 4
 _COMPRESS_LEVEL = 2
 """igzip's level, of 0 (fastest) to 3 (smallest); 2 is its default."""
 
 
 def is_there(path: str | Path) -> bool:
-    """Whether something is at a path; where that cannot be asked, as of too long a name, opening it says why."""
+    """Return whether something is at a path; where that cannot be asked, as of too long a name, opening it says why."""
     return _known(Path(path).exists)
 
 
 def is_folder(path: str | Path) -> bool:
-    """Whether a folder is at a path; as `is_there`."""
+    """Return whether a folder is at a path; as `is_there`."""
     return _known(Path(path).is_dir)
 
 
 def is_file(path: str | Path) -> bool:
-    """Whether a regular file is at a path; as `is_there`."""
+    """Return whether a regular file is at a path; as `is_there`."""
     return _known(Path(path).is_file)
 
 
 def is_same(path: str | Path, other: str | Path) -> bool:
-    """Whether two paths are of the same file; of one that is not there, or cannot be seen, they are not."""
+    """Return whether two paths are of the same file; of one that is not there, or cannot be seen, they are not."""
     return _known(lambda: Path(path).samefile(other))
 
 
@@ -83,7 +60,7 @@ def _known(ask: Callable[[], bool]) -> bool:
 
 
 def user_cache() -> Path | None:
-    """Where this user's programs keep what can be made anew; None where the user has no home.
+    """Return this user's cache folder; None if the user has no home.
 
     A relative path is none: the working folder may hold anything.
     """
@@ -95,38 +72,26 @@ def user_cache() -> Path | None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder, and prove that files can be written there.
-
-    Raises:
-        OutputError: they cannot.
-    """
+    """Make a folder, and prove that files can be written there."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         probe_folder(folder)
 
 
 def refuse_existing(paths: Iterable[Path]) -> None:
-    """Refuse where a file of a capture is there already.
-
-    Raises:
-        OutputError: a file is there.
-    """
+    """Reject where a file of a capture exists already."""
     for path in paths:
         if is_there(path):
             raise OutputError(
                 str(path),
-                "this file is there already, from another run or another process of the same rank",
+                "the file exists, from another run or another process of the same rank",
                 "Choose another folder; or have a new one made inside (--new, new=True); or replace what is there "
                 "(--overwrite, overwrite=True)",
             )
 
 
 def refuse_inputs(target: Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse an output that is one of the files which are read, by whatever name: a link to it is one, too.
-
-    Raises:
-        OutputError: it is.
-    """
+    """Reject an output that is one of the files which are read, by whatever name: a link to it is one, too."""
     with writing(target):
         for path in map(Path, inputs):
             if is_same(target, path):
@@ -134,26 +99,18 @@ def refuse_inputs(target: Path, inputs: Iterable[str | Path]) -> None:
 
 
 def refuse_target(target: Path) -> None:
-    """Refuse a new file or folder that is there already or cannot be made, before work is done for it.
-
-    Raises:
-        OutputError: it is there, or its folder is not, or nothing can be written there.
-    """
+    """Reject a new file or folder that exists already or cannot be made, before work is done for it."""
     if os.path.lexists(target):
         what = "folder" if is_folder(target) else "file"
-        raise OutputError(str(target), f"this {what} is there already", "Name another, or delete it first")
+        raise OutputError(str(target), f"this {what} exists", "Name another, or delete it first")
     if not is_folder(target.parent):
-        raise OutputError(str(target), "its folder is not there", "Create it, or name another path")
+        raise OutputError(str(target), "its folder does not exist", "Create it, or name another path")
     with writing(target):
         probe_folder(target.parent)
 
 
 def probe_folder(folder: Path) -> None:
-    """Prove that files can be written in a folder.
-
-    Raises:
-        OSError: they cannot.
-    """
+    """Prove that files can be written in a folder."""
     probe = part_beside(folder / "tracebraid", "probe")
     try:
         with new_file(probe) as file:
@@ -163,26 +120,20 @@ def probe_folder(folder: Path) -> None:
 
 
 def new_file(path: Path) -> BinaryIO:
-    """A file that is not there yet, opened for writing; a link that somebody put there is not followed.
-
-    Raises:
-        FileExistsError: something of that name is there.
-        OSError: it cannot be written.
-    """
+    """A file that is not there yet, opened for writing; a link that somebody put there is not followed."""
     return path.open("xb")
 
 
 @contextmanager
 def whole_file(target: Path) -> Iterator[Path]:
-    """The path of a new file beside the target, which gets its name when the block ends; after an error none is left.
+    """The path of a new file beside the target, which gets its name when the block ends.
 
-    Raises:
-        OutputError: it cannot be written, or the target is there already.
+    After an error none is left.
     """
     part = part_beside(target)
     try:
         with writing(target):
-            with named_as(part, target):
+            with errors_named_as(part, target):
                 yield part
             _take_name(part, target, overwrite=False)
     finally:
@@ -192,19 +143,15 @@ def whole_file(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(target: Path) -> Iterator[Path]:
-    """A new folder beside the target, which gets its name when the block ends; after an error nothing is left.
-
-    Raises:
-        OutputError: it cannot be written, or the target is there already.
-    """
+    """A new folder beside the target, which gets its name when the block ends; after an error nothing is left."""
     part = part_beside(target)
     try:
         with writing(target):
             part.mkdir()
-            with named_as(part, target):
+            with errors_named_as(part, target):
                 yield part
             if os.path.lexists(target):
-                raise OutputError(str(target), "this is there already", "Name another, or delete it first")
+                raise OutputError(str(target), "this exists", "Name another, or delete it first")
             part.rename(target)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -212,11 +159,7 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def parts_folder(target: Path) -> Iterator[Path]:
-    """A new hidden folder beside the target, for parts of it that are written apart; it is removed when the block ends.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
+    """A new hidden folder beside the target, for parts that are written apart; the end of the block removes it."""
     folder = part_beside(target, "parts")
     try:
         with writing(target):
@@ -234,11 +177,7 @@ def parts_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder(prefix: str) -> Iterator[Path]:
-    """A new folder among the system's temporary files, which is removed when the block ends.
-
-    Raises:
-        OutputError: it cannot be made, or there is no space in it: the error names the folder of temporary files.
-    """
+    """A new folder among the system's temporary files, which is removed when the block ends."""
     try:
         made = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
     except OSError as error:
@@ -262,12 +201,9 @@ def part_beside(target: Path, label: str = "whole") -> Path:
     """A path for a temporary file that is renamed to the target: hidden, in the same folder, another each time.
 
     Nobody can know it before and put a link there.
-
-    Raises:
-        OutputError: the target has no name, as `.` has none.
     """
     if not target.name:
-        raise OutputError(str(target), "this folder is there already", "Name a new file or folder")
+        raise OutputError(str(target), "this folder exists", "Name a new file or folder")
     whole = target.name.encode("utf-8", "replace")
     # One that no file can have stays as it is: then there can be no temporary file either.
     name = whole[:_NAME_AT_MOST_BYTES].decode("utf-8", "ignore") if len(whole) <= _NAME_MAX else target.name
@@ -275,12 +211,8 @@ def part_beside(target: Path, label: str = "whole") -> Path:
 
 
 @contextmanager
-def named_as(part: Path, target: Path) -> Iterator[None]:
-    """Name in errors the target, and not the temporary file or folder that becomes it, which is gone by then.
-
-    Raises:
-        OutputError: instead of one about the part.
-    """
+def errors_named_as(part: Path, target: Path) -> Iterator[None]:
+    """Name in errors the target, and not the temporary file or folder that becomes it, which is gone by then."""
     try:
         yield
     except OutputError as error:
@@ -294,17 +226,6 @@ def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: b
     """Write chunks to a file, as gzip where its name ends in `.gz`; the same chunks give the same bytes.
 
     A target that is no file, such as a terminal, a pipe or `/dev/stdout`, is written to directly.
-
-    Args:
-        target: the file.
-        chunks: its content.
-        overwrite: whether to replace a file that is there.
-
-    Returns:
-        Its size on disk in bytes.
-
-    Raises:
-        OutputError: it cannot be written, or is there already. Then nothing has changed.
     """
     with writing(target):
         if is_stream(target):
@@ -324,30 +245,15 @@ def write_whole(target: Path, chunks: Iterable[bytes | memoryview], overwrite: b
 
 
 def keep_broken(target: Path, chunks: Iterable[bytes | memoryview], problem: str) -> OutputError:
-    """Write invalid content to `<target>.broken`, a name that no reader takes for a trace.
-
-    Returns:
-        The error to raise.
-
-    Raises:
-        OutputError: that file cannot be written.
-    """
+    """Write invalid content to `<target>.broken`, a name that no reader takes for a trace."""
     broken = target.with_name(target.name + ".broken")
     write_whole(broken, chunks, overwrite=True)
-    return OutputError(str(target), problem, f"What there is of it is in {broken.name}; is the disk full?")
+    return OutputError(str(target), problem, f"The partial result is in {broken.name}; is the disk full?")
 
 
 @contextmanager
 def writing(path: Path, advice: str = _CHOOSE) -> Iterator[None]:
-    """Convert an OSError of the block into an error that names the path.
-
-    Args:
-        path: what is written.
-        advice: what to do next, where the disk is not full.
-
-    Raises:
-        OutputError: instead of an OSError.
-    """
+    """Convert an OSError of the block into an error that names the path."""
     try:
         yield
     except OSError as error:
@@ -359,7 +265,7 @@ def _unwritable(path: Path, error: OSError, advice: str) -> OutputError:
     stated = _SYSTEM_ERROR.search(text)
     number = int(stated[1]) if error.errno is None and stated else error.errno
     if number == errno.ENOENT and not is_folder(path.parent):
-        return OutputError(str(path), "its folder is not there", "Create it, or name another path")
+        return OutputError(str(path), "its folder does not exist", "Create it, or name another path")
     cause = os.strerror(number) if stated and number is not None else text
     problem = f"it cannot be written ({cause})"
     return OutputError(str(path), problem, "Free some space" if number in _FULL else advice)
@@ -395,4 +301,4 @@ def _take_name(part: Path, target: Path, overwrite: bool) -> None:
 
 
 def _exists(path: Path) -> OutputError:
-    return OutputError(str(path), "this file is there already", "Name another, or delete it first")
+    return OutputError(str(path), "the file exists", "Name another, or delete it first")

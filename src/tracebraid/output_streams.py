@@ -12,17 +12,15 @@ from typing import BinaryIO
 
 from tracebraid.errors import OutputError
 
-__all__ = ["is_stream", "open_stream"]
-
 _DESCRIPTOR = re.compile(r"/dev/std(?P<name>out|err)|(?:/dev/fd|/proc/self/fd)/(?P<number>\d{1,9})")
 _STANDARD = {"out": 1, "err": 2}
 _WAIT_FOR_READER_S = 5.0
-"""So long a reader of a pipe may take to open its end, as its writer may (`filesystem.pipe`)."""
+"""Time for a reader of a pipe to open its end, as for its writer (`filesystem.pipe`)."""
 _POLL_S = 0.02
 
 
 def is_stream(target: Path) -> bool:
-    """Whether a path leads to something that is neither a file nor a folder, or names an open file of this process."""
+    """Return whether a path is neither a file nor a folder, or names an open file of this process."""
     if _descriptor_of(target) is not None:
         return True
     try:
@@ -33,12 +31,7 @@ def is_stream(target: Path) -> bool:
 
 
 def open_stream(target: Path) -> BinaryIO:
-    """Open what `is_stream` is true of for writing; what was written to an open file before is kept.
-
-    Raises:
-        OutputError: it is a pipe that nobody reads.
-        OSError: it cannot be opened.
-    """
+    """Open what `is_stream` is true of for writing; what was written to an open file before is kept."""
     descriptor = _descriptor_of(target)
     if descriptor is not None:
         return os.fdopen(os.dup(descriptor), "wb")
@@ -56,7 +49,7 @@ def open_stream(target: Path) -> BinaryIO:
             return os.fdopen(descriptor, "wb")
         if time.monotonic() > give_up:
             raise OutputError(
-                str(target), "nobody reads from this pipe", "Start its reader first, or name a file"
+                str(target), "no process reads from this pipe", "Start its reader first, or name a file"
             )
         time.sleep(_POLL_S)
 

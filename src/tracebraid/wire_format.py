@@ -13,21 +13,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = [
-    "Bytes",
-    "Constant",
-    "Fixed64s",
-    "Ints",
-    "Message",
-    "Part",
-    "Scattered",
-    "Varints",
-    "bytes_field",
-    "encoded",
-    "length_delimited",
-    "number_field",
-]
-
 Ints = NDArray[np.int64]
 _Buffer = NDArray[np.uint8]
 _VARINT, _FIXED64, _LENGTH = 0, 1, 2
@@ -50,12 +35,7 @@ class Part(Protocol):
 
 
 def encoded(field: int | None, parts: Sequence[Part]) -> bytes:
-    """An array of messages, each as a field of the message around them.
-
-    Args:
-        field: the field's number; None: each stands behind its length alone, as in a file of messages.
-        parts: those of the messages, in the order in which they are written; all of one length.
-    """
+    """An array of messages, each as a field of the message around them."""
     messages = Message(field, parts)
     ends = np.cumsum(messages.sizes)
     out = np.zeros(int(ends[-1]) if len(ends) else 0, dtype=np.uint8)

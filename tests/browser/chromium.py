@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, Page, Playwright, Route, ViewportSize
 
-__all__ = ["DESKTOP", "PHONE", "Faults", "Window", "chromium_path", "launched", "opened"]
-
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _LOCAL = frozenset({"file", "data", "blob"})
 """Schemes of addresses that need no network."""
@@ -34,6 +32,7 @@ class Window:
         served: whether the page comes from a server of this machine; by default from a file, with the network off.
         still: whether the reader prefers reduced motion.
         touch: whether the window is touched instead of clicked.
+        folded: whether sections stay folded, as they are for a reader.
     """
 
     size: ViewportSize = field(default_factory=lambda: DESKTOP)
@@ -41,6 +40,7 @@ class Window:
     served: bool = False
     still: bool = False
     touch: bool = False
+    folded: bool = False
 
 
 @dataclass
@@ -100,6 +100,8 @@ def opened(browser: Browser, address: str, window: Window) -> Iterator[tuple[Pag
         page.on("console", lambda message: note_console(faults, message.type, message.text))
         page.on("pageerror", lambda error: faults.errors.append(str(error)))
         page.goto(address)
+        if not window.folded:
+            page.evaluate("for (const fold of document.querySelectorAll('details.fold')) fold.open = true")
         yield page, faults
 
 

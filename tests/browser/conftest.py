@@ -19,7 +19,7 @@ from tests.browser.chromium import Faults, Window, chromium_path, launched, open
 from tests.browser.pages import page_of_job
 from tests.hostile.hostile_names import hostile_job
 from tests.planted.scenes import clean
-from tracebraid.model.report.parts import Report
+from tracebraid.model.report import Report
 
 PageOf: TypeAlias = Callable[..., Page]
 

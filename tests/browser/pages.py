@@ -11,20 +11,8 @@ from playwright.sync_api import Page
 
 import tracebraid
 from tests.integration.calm import shared_capture
-from tests.unit.viewer.serving import NONCE
-from tracebraid.reports.page.page import ServedPage
 from tracebraid.reports.page.page import page as html
-from tracebraid.viewer.served import TIMELINE
-
-__all__ = [
-    "cells_of",
-    "draw_all",
-    "figures_of",
-    "is_wider_than_window",
-    "marks_of",
-    "page_of_job",
-    "tables_of",
-]
+from tracebraid.viewer import TIMELINE
 
 _DRAW = """async (unfold) => {
   const waiting = () => [...document.querySelectorAll(
@@ -78,10 +66,10 @@ def page_of_job(factory: pytest.TempPathFactory, name: str, make: Callable[[Path
         traces = folder / "traces"
         traces.mkdir()
         given = make(traces)
-        job = tracebraid.open(given if isinstance(given, Path) else traces)
+        job = tracebraid.open(given if isinstance(given, Path) else traces, unreadable="skip")
         report = tracebraid.report(job, title=f"Page of {name}")
         tracebraid.write_report(report, folder / "report.html")
-        (folder / "served.html").write_text(html(report, ServedPage(NONCE, TIMELINE)))
+        (folder / "served.html").write_text(html(report, TIMELINE))
 
     return shared_capture(factory, f"page_of_{name}", write) / "report.html"
 

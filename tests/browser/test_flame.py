@@ -11,10 +11,9 @@ import tracebraid
 from tests.browser.conftest import PageOf
 from tests.browser.pages import marks_of
 from tests.planted import Scene, write_ranks
-from tracebraid.api.reporting.options import ReportOptions
-from tracebraid.api.reporting.run_results import run_results
-from tracebraid.model.report.parts import Report
-from tracebraid.reports.sections.flame import flame
+from tracebraid.api.reporting import ReportOptions, run_results
+from tracebraid.model.report import Report
+from tracebraid.reports.sections.run_report import flame
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u202e\x1b[31m🙂"
 

@@ -11,11 +11,10 @@ import tracebraid
 from tests.browser.chromium import Window
 from tests.browser.conftest import PageOf
 from tests.planted import PlannedJob
-from tracebraid.api.reporting.options import ReportOptions
-from tracebraid.api.reporting.run_results import run_results
-from tracebraid.model.report.parts import Report
+from tracebraid.api.reporting import ReportOptions, run_results
+from tracebraid.model.printable import printable
+from tracebraid.model.report import Report
 from tracebraid.reports.sections.timeline import timeline
-from tracebraid.reports.text import printable
 
 _HOSTILE = "</script><img src=x onerror=alert(1)>\u202e" + "k" * 2_000
 
@@ -177,7 +176,9 @@ def test_hostile_names_are_text_in_full(page_of: PageOf, shown: Report) -> None:
     assert page.locator(".timeline img").count() == 0
 
 
-def test_a_tap_on_a_phone_selects_and_the_details_stand_below(page_of: PageOf, shown: Report) -> None:
+def test_a_tap_on_a_phone_selects_and_the_details_leave_the_slice_in_view(
+    page_of: PageOf, shown: Report
+) -> None:
     page = _opened(page_of, shown, Window(size={"width": 360, "height": 740}, touch=True))
     canvas = page.locator(".timeline-scroller canvas")
     box = canvas.bounding_box()
@@ -186,7 +187,8 @@ def test_a_tap_on_a_phone_selects_and_the_details_stand_below(page_of: PageOf, s
     assert _selected(page) >= 0
     details = page.locator(".timeline-details").bounding_box()
     assert details is not None
-    assert details["y"] >= box["y"] + box["height"]
+    assert details["y"] >= box["y"] + 22 + 22 + 18
+    assert details["y"] + details["height"] <= 740
     assert details["width"] <= 360
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import tracebraid
 from tests.golden.test_analyze_golden import FILES, linked_of
 from tracebraid.api.graphing import dependency_graph
-from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.model.graph import DependencyGraph
 
 JOBS = ("kineto/sampled_2_of_128", "pairs/dlrm_v100_8rank")
 """Folders with several ranks of a job."""

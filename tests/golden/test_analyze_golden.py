@@ -15,9 +15,10 @@ import polars as pl
 import pytest
 
 from tests.builders import Json
-from tracebraid.analysis.device.device_events import device_events
-from tracebraid.analysis.time.intervals import Cover, cover_of
-from tracebraid.api import breakdown, kernels, link, ops, steps
+from tracebraid.analyses import breakdown, kernels, ops, steps
+from tracebraid.analysis.device import device_events
+from tracebraid.analysis.time.breakdown import Cover, cover_of
+from tracebraid.api import link
 from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS
 from tracebraid.model.linked_trace import LinkedTrace
 

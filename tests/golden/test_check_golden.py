@@ -13,9 +13,9 @@ import tracebraid
 from tests.builders import Json
 from tests.unit.validation.made import codes, diagnosis
 from tracebraid.api import check
-from tracebraid.model.check import Check, Diagnosis, Severity
-from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.check import Check, Diagnosis
+from tracebraid.model.coverage import OrphanReason
+from tracebraid.model.finding_code import FindingCode, Severity
 
 pytestmark = pytest.mark.traces
 
@@ -31,8 +31,9 @@ def events_of(path: Path) -> list[Json]:
 
 
 def unattributed(found: Check) -> Diagnosis:
-    """What is said of device events without an operator."""
-    (one,) = [one for one in found.diagnoses if "these have no operator" in one.finding.message]
+    """The diagnosis of device events without an operator."""
+    codes = (FindingCode.LAUNCH_UNKNOWN, FindingCode.LAUNCH_OUTSIDE)
+    (one,) = [one for one in found.diagnoses if one.finding.code in codes]
     return one
 
 
@@ -233,7 +234,7 @@ def test_kernels_without_a_call_ran_before_the_first_call_s_kernels(real_traces:
     """They were launched before the profiler started, as the finding says."""
     path = real_traces / f"kineto/{name}.json.gz"
     one = unattributed(checked(path))
-    assert "no call with its correlation" in one.finding.message
+    assert one.finding.details["reason"] is OrphanReason.NO_CALL
     calls = {
         e["args"].get("correlation")
         for e in events_of(path)
@@ -246,7 +247,7 @@ def test_kernels_without_a_call_ran_before_the_first_call_s_kernels(real_traces:
 
 def test_launches_outside_of_ops_are_not_blamed_on_the_profiler(real_traces: Path) -> None:
     one = unattributed(checked(real_traces / "kineto/mtia_inference.json.gz"))
-    assert "it was launched outside of any op" in one.finding.message
+    assert one.finding.details["reason"] is OrphanReason.OUTSIDE_OF_OPS
     assert "it drops launches" not in one.advice
 
 

@@ -9,13 +9,13 @@ import polars as pl
 import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_file
-from tests.golden.test_validity_golden import DLRM
+from tests.golden.test_idle_golden import DLRM
 from tracebraid import api
 from tracebraid.analysis.compare.compare import compare
-from tracebraid.analysis.compare.profiles.rank_profile import RankProfile
+from tracebraid.analysis.compare.profiles import RankProfile, rank_profile
 from tracebraid.model.answers import DiffChange, DiffPart, MatchedBy
-from tracebraid.model.device_kind import COMPUTE
-from tracebraid.model.questions.comparison import CautionCode, Comparison
+from tracebraid.model.device_peaks import COMPUTE
+from tracebraid.model.questions import CautionCode, Comparison
 
 ALL = {**FILES, **DLRM}
 SUMS = ["a_ns", "b_ns", "difference_ns"]
@@ -23,7 +23,7 @@ SUMS = ["a_ns", "b_ns", "difference_ns"]
 
 @cache
 def profile_of(path: Path) -> RankProfile:
-    return api.profile_of_rank(linked_file(path))
+    return rank_profile(linked_file(path))
 
 
 def check(found: Comparison) -> None:

@@ -12,20 +12,17 @@ import polars as pl
 import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_file, linked_of
-from tracebraid.analysis.device.device_events import device_events
-from tracebraid.analysis.device.stream_gaps import stream_gaps
-from tracebraid.analysis.kernels.catalog import ANALYSES
-from tracebraid.analysis.kernels.graphs.graph_captures import LEAST_AGREEMENT, agreement
-from tracebraid.analysis.kernels.graphs.graph_kernels import graph_kernels
-from tracebraid.analysis.kernels.kernel_families import kernel_families
-from tracebraid.analysis.kernels.kernels import kernels
-from tracebraid.analysis.kernels.kernels_by_op import kernels_by_op
-from tracebraid.analysis.kernels.sequences.kernel_sequences import kernel_sequences
-from tracebraid.analysis.kernels.sequences.op_kernel_sequences import op_kernel_sequences
-from tracebraid.analysis.kernels.work import device_work
-from tracebraid.analysis.time.steps import steps
+from tracebraid.analysis.catalog import all_analyses
+from tracebraid.analysis.device import device_events, stream_gaps
+from tracebraid.analysis.kernels.graphs import LEAST_AGREEMENT, agreement, graph_kernels
+from tracebraid.analysis.kernels.kernels import device_work, kernel_families, kernels, kernels_by_op
+from tracebraid.analysis.kernels.sequences import kernel_sequences, op_kernel_sequences
+from tracebraid.analysis.time.step_times import steps
+from tracebraid.model.analysis import Family
 from tracebraid.model.kernel_family import family_of_kernel_name, family_of_op
 from tracebraid.model.linked_trace import LinkedTrace
+
+ANALYSES = [found for found in all_analyses() if found.family is Family.KERNELS]
 
 PAIRS = {f"dlrm_v100:{rank}": f"pairs/dlrm_v100_8rank/kineto_trace_{rank}.json.gz" for rank in range(4)}
 EVERY = {**FILES, **PAIRS}

@@ -11,25 +11,25 @@ import polars as pl
 import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_of
-from tracebraid.analysis.device.device_events import device_events
-from tracebraid.analysis.launches.catalog import ANALYSES
-from tracebraid.analysis.launches.copies.bandwidths import bandwidth_changes
-from tracebraid.analysis.launches.copies.copies import copies
-from tracebraid.analysis.launches.copies.copy_bandwidth import copy_bandwidth
-from tracebraid.analysis.launches.counters import counters
-from tracebraid.analysis.launches.launch_bound import LEAST_LAUNCHES, launch_bound
-from tracebraid.analysis.launches.launch_events import launch_events
+from tracebraid.analysis.catalog import all_analyses
+from tracebraid.analysis.device import device_events
+from tracebraid.analysis.launches.copies import bandwidth_changes, copies, copy_bandwidth
+from tracebraid.analysis.launches.launch_bound import LEAST_LAUNCHES, counters, launch_bound
 from tracebraid.analysis.launches.launched_work import launched_work
-from tracebraid.analysis.launches.launches import launches
-from tracebraid.analysis.launches.queues.full_queue import full_queue
-from tracebraid.analysis.launches.queues.queue_lengths import queue_lengths, summary_of_queues
-from tracebraid.analysis.launches.queues.queue_series import queue_series
-from tracebraid.analysis.launches.queues.queues import queue_changes
-from tracebraid.analysis.launches.syncs.sync_calls import sync_calls
-from tracebraid.analysis.launches.syncs.syncs import syncs
-from tracebraid.analysis.time.steps import steps
+from tracebraid.analysis.launches.launches import launch_events, launches
+from tracebraid.analysis.launches.queues import (
+    full_queue,
+    queue_changes,
+    queue_lengths,
+    queue_series,
+    summary_of_queues,
+)
+from tracebraid.analysis.launches.sync_calls import sync_calls, syncs
+from tracebraid.analysis.time.step_times import steps
+from tracebraid.model.analysis import Family
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
+
+ANALYSES = [found for found in all_analyses() if found.family is Family.LAUNCHES]
 
 IN_US = [
     "v100_rank1of2_54MB",
@@ -136,7 +136,7 @@ def test_launches_that_hta_does_not_know_are_there(real_traces: Path, name: str,
 
 def summaries(linked: LinkedTrace, name: str) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Statistics of HTA's queues with ours, and with the opposite order of changes at one moment."""
-    work = before_the_last_step(linked, launched_work(linked, PROFILER_STEP), "called_ns")
+    work = before_the_last_step(linked, launched_work(linked), "called_ns")
     if name == "mtia_inference":
         work = work.filter(pl.col("api") == _MTIA_LAUNCH)
     columns = [
@@ -208,9 +208,7 @@ def test_the_bandwidth_of_copies_is_htas(real_traces: Path, name: str) -> None:
 
 
 def _bandwidths_of(linked: LinkedTrace, kept: list[str]) -> dict[str, Any]:
-    changes = bandwidth_changes(linked, PROFILER_STEP).filter(
-        pl.col("step").is_in(kept), pl.col("bytes_per_s") > 0
-    )
+    changes = bandwidth_changes(linked).filter(pl.col("step").is_in(kept), pl.col("bytes_per_s") > 0)
     rate = pl.col("bytes_per_s")
     rows = changes.group_by("name").agg(
         pl.len().alias("count"),

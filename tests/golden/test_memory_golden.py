@@ -12,17 +12,17 @@ import polars as pl
 import pytest
 
 from tests.builders import Json
+from tracebraid.analyses import steps
+from tracebraid.analysis.catalog import all_analyses
 from tracebraid.analysis.memory.activations import activations
-from tracebraid.analysis.memory.allocations import allocations
 from tracebraid.analysis.memory.allocator import allocator
-from tracebraid.analysis.memory.catalog import ANALYSES
-from tracebraid.analysis.memory.memory_at_peak import memory_at_peak
-from tracebraid.analysis.memory.memory_growth import memory_growth
-from tracebraid.analysis.memory.memory_kept import memory_kept
-from tracebraid.analysis.memory.memory_peak import memory_peak
-from tracebraid.analysis.memory.memory_timeline import memory_timeline
-from tracebraid.api import link, steps
+from tracebraid.analysis.memory.memory_growth import memory_growth, memory_kept
+from tracebraid.analysis.memory.memory_use import allocations, memory_at_peak, memory_peak, memory_timeline
+from tracebraid.api import link
+from tracebraid.model.analysis import Family
 from tracebraid.model.linked_trace import LinkedTrace
+
+ANALYSES = [found for found in all_analyses() if found.family is Family.MEMORY]
 
 V100, H100, MI300X = "v100_rank1of2_54MB", "h100_qwen_stack_memory", "mi300x_qwen_stack_memory"
 WITH_MEMORY = [V100, H100, MI300X]

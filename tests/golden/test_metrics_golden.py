@@ -9,9 +9,10 @@ import polars as pl
 import pytest
 
 from tests.golden.test_analyze_golden import FILES, linked_file
-from tests.golden.test_validity_golden import DLRM
-from tests.property.test_metrics import check_metrics
-from tracebraid.api import breakdown, metrics, mfu, open, step_spread
+from tests.golden.test_idle_golden import DLRM
+from tests.property.test_time import check_metrics
+from tracebraid.analyses import breakdown, mfu, step_spread
+from tracebraid.api import metrics, open
 from tracebraid.model.linked_trace import LinkedTrace
 
 ALL = {**FILES, **DLRM}

@@ -182,7 +182,7 @@ def test_times_are_exact_to_the_nanosecond(real_traces: Path) -> None:
 @pytest.mark.parametrize("path", traces("kineto", 1 << 20))
 def test_all_traces_are_read_the_same_in_small_chunks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = timeline_of(path)
-    monkeypatch.setattr("tracebraid.importers.chunk_workers.parallel.CHUNK_BYTES", 50_000)
+    monkeypatch.setattr("tracebraid.importers.chunk_decoding.CHUNK_BYTES", 50_000)
     pieced = read_timeline(path, processes=1)
     for name, table in expected.tables.items():
         assert pieced.tables[name].equals(table), name

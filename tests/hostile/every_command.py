@@ -10,10 +10,8 @@ from pathlib import Path
 import typer
 from typer.main import get_command
 
-from tracebraid.cli.commands import CHAKRA_COMMANDS, COMMANDS
+from tracebraid.cli.commands import COMMANDS
 from tracebraid.model.export_format import ExportFormat
-
-__all__ = ["BASES", "ENDED_BY_OTHERS", "Form", "forms", "named_commands"]
 
 JOB = ("{job}",)
 NODES = ("{nodes}",)
@@ -52,7 +50,8 @@ BASES: dict[str, tuple[tuple[str, ...], ...]] = {
 ENDED_BY_OTHERS = {
     "capture": "runs a program: tests/integration/test_capture_*.py",
     "build-recorder": "compiles: tests/integration/test_build_recorder.py",
-    "view": "serves the page of `report` until it is ended: tests/integration/test_view_command.py",
+    "view": "serves the page of `report` until it is ended: tests/integration/test_report_commands.py",
+    "serving": "reads steps of a server, and shows none of their names: tests/unit/simulation/test_serving.py",
     "chakra-generator": "takes no path, and writes into the working folder",
 }
 """Commands without a form here, and why."""
@@ -110,7 +109,8 @@ class Form:
 
 def named_commands() -> list[str]:
     """The names of all commands."""
-    return [*(name for name in COMMANDS if name != "chakra"), *(f"chakra {name}" for name in CHAKRA_COMMANDS)]
+    own = COMMANDS["chakra"].own
+    return [*(name for name in COMMANDS if name != "chakra"), *(f"chakra {name}" for name in own)]
 
 
 def forms(name: str) -> Iterator[Form]:
@@ -131,7 +131,7 @@ def forms(name: str) -> Iterator[Form]:
 
 def suffixes(name: str, base: tuple[str, ...]) -> tuple[str, ...]:
     if name == "export":
-        return ExportFormat(base[-1]).suffixes[:1]
+        return next(form for form in ExportFormat if form.value == base[-1]).suffixes[:1]
     if name == "link":
         return (".json",) if len(base) == 2 else ("",)
     return SUFFIXES.get(name, ("",))

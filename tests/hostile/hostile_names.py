@@ -10,8 +10,6 @@ from tests.planted import A100, PlannedJob, Scene
 from tests.planted.hosts import Host
 from tests.planted.nodes import nodes_of
 
-__all__ = ["FOLDER", "FORGED", "FORMULAS", "LONG", "NAMES", "RAN", "hostile_job", "hostile_ranks", "steering"]
-
 RAN = "hostile_name_ran"
 """What the names' scripts set in a page, or name where they are taken for code."""
 
@@ -119,4 +117,4 @@ def hostile_ranks(folder: Path) -> Path:
 
 def steering(text: str) -> set[str]:
     """The characters that steer a terminal or hide text, but for line ends."""
-    return {c for c in text if c != "\n" and unicodedata.category(c).startswith("C")}
+    return {c for c in text if c != "\n" and unicodedata.category(c).startswith(("C", "Zl", "Zp"))}

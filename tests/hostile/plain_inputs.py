@@ -9,8 +9,6 @@ from tests.builders import et_text, write
 from tests.planted import PlannedJob
 from tests.planted.nodes import nodes_of
 
-__all__ = ["plain_inputs", "write_job"]
-
 
 def write_job(folder: Path) -> Path:
     """Write the pairs of two ranks: a few ops and a collective in each of two steps."""

@@ -9,7 +9,8 @@ import warnings
 from pathlib import Path
 
 import tracebraid
-from tools.fuzz.calls.output import strict_json
+from tests.waiting import LONG_S
+from tools.fuzz.calls.commands import strict_json
 from tools.fuzz.model import Call, FailureError, FailureKind, Files, Format, Sample
 from tracebraid.errors import InputError
 
@@ -54,7 +55,7 @@ def _raises_in_the_package(_: Path, __: random.Random) -> None:
 
 
 def _hangs(_: Path, __: random.Random) -> None:
-    tracebraid.info(_DEMO, lambda _: time.sleep(60))
+    tracebraid.info(_DEMO, lambda _: time.sleep(LONG_S))
 
 
 def _computes(_: Path, __: random.Random) -> None:
@@ -103,6 +104,7 @@ FORMAT = Format(
     [_with_the_byte],
     [
         Call("answers", _answers),
+        Call("chokes", _chokes),
         Call("refuses", _refuses),
         Call("blames another", _blames_another),
         Call("raises", _raises),
@@ -116,6 +118,5 @@ FORMAT = Format(
         Call("warns", _warns),
         Call("writes no JSON", _writes_no_json),
         Call("loses", _loses),
-        Call("chokes", _chokes),
     ],
 )

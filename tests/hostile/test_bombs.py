@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import resource
 import sqlite3
+import subprocess
+import sys
 import zipfile
 from contextlib import closing
 from pathlib import Path
@@ -14,11 +16,11 @@ import pytest
 
 import tracebraid
 from tests.et_archives import archive, members
-from tests.unit.importers.nsys.nsys_file import nvtx, whole, write_export
+from tests.unit.importers.nsys.nsys_file import call, kernel, nvtx, whole, write_export
+from tests.waiting import HANG_S
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.model.et_arrow import RECORDED_TABLES, member_of
-from tracebraid.store.parquet import frame_of
-from tracebraid.store.parquet_size import pages_bytes
+from tracebraid.model.op_schema import RECORDED_TABLES, member_of
+from tracebraid.store.parquet import frame_of, pages_bytes
 
 GIB = 1 << 30
 
@@ -44,7 +46,7 @@ def test_only_compressions_of_recorders_are_unpacked(tmp_path: Path, method: int
     with zipfile.ZipFile(path, "w", method) as made:
         for member, data in members().items():
             made.writestr(member, data)
-    with pytest.raises(NotATraceError, match="compressed as no recorder"):
+    with pytest.raises(NotATraceError, match="a compression that no recorder"):
         tracebraid.read_execution_trace(path)
 
 
@@ -112,7 +114,7 @@ def test_columns_of_a_parquet_file_that_lie_in_the_same_pages_are_refused() -> N
     content = file.getvalue()
     assert pages_bytes(content) > 4_000
     end_bytes = int.from_bytes(content[-8:-4], "little") + 8
-    with pytest.raises(ValueError, match="each for itself"):
+    with pytest.raises(ValueError, match="overlap or lie outside"):
         pages_bytes(b"PAR1" + content[-end_bytes:])
 
 
@@ -126,3 +128,57 @@ def test_no_statement_of_a_database_is_run(tmp_path: Path, kind: str) -> None:
         database.execute(f"CREATE {kind.replace(' x ', ' CUPTI_ACTIVITY_KIND_KERNEL ')}")
         database.commit()
     assert tracebraid.read_timeline(path).events.get_column("name").to_list() == ["kept"]
+
+
+# --- Thousands of steps at one moment, as damaged exports have them: memory is linear in the in ------
+
+
+STEPS = 3072
+GROWTH_AT_MOST_BYTES = 256 << 20
+"""Of a process that asks such an export; a row for each step and moment takes more than 1 GB."""
+ASK = """
+import resource, sys, tracebraid
+def peak_bytes(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+job = tracebraid.open(sys.argv[1])
+before = peak_bytes()
+for name in ("queue_series", "ops", "launches", "validity", "idle_causes"):
+    tracebraid.analyze(name, job)
+print(peak_bytes() - before)
+"""
+
+
+@pytest.fixture(scope="module")
+def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12,288 NVTX rows, a quarter of them steps at once."""
+    rows = [
+        row
+        for number in range(STEPS)
+        for row in (
+            nvtx("ProfilerStep#1", number, 10_000),
+            *(nvtx("aten::mm, seq = 3", 3_100 + number, 9_000) for _ in range(3)),
+        )
+    ]
+    work = [
+        row
+        for number in range(100)
+        for row in (
+            call("cudaLaunchKernel_v7000", 4_000 + 20 * number, 4_005 + 20 * number, number + 1),
+            kernel("gemm", 4_010 + 20 * number, 4_020 + 20 * number, number + 1),
+        )
+    ]
+    path = tmp_path_factory.mktemp("steps") / "nsys_0.sqlite"
+    return write_export(path, whole(*rows, *work))
+
+
+def test_what_asks_for_the_step_of_a_moment_takes_memory_linear_in_the_input(export: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, export], capture_output=True, text=True, check=True, timeout=HANG_S
+    )
+    assert int(done.stdout) < GROWTH_AT_MOST_BYTES
+
+
+@pytest.mark.parametrize("name", ["idle_causes", "idle_blame", "idle_gaps"])
+def test_rows_for_each_of_very_many_steps_at_once_are_refused(export: Path, name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        tracebraid.analyze(name, tracebraid.open(export), per_step=True)
+    assert caught.value.path == str(export)

@@ -21,10 +21,10 @@ from tests.builders import et_text, kineto_text, node, op, process_node, thread_
 from tests.et_archives import archive, arrow, members
 from tests.hostile.reading import refused
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.filesystem.reading import reading
-from tracebraid.importers.execution_trace.arrow_trial import survives_decoding
-from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES
+from tracebraid.filesystem.paths import reading
+from tracebraid.importers.execution_trace.arrow import survives_decoding
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.op_schema import HEADER, RECORDED_TABLES
 
 TABLES = {table.name: table for table in RECORDED_TABLES}
 

@@ -11,7 +11,7 @@ from tests.planted import PlannedJob
 from tests.planted.graphs import graph_of
 from tools.fuzz.calls.commands import run_command
 from tracebraid.errors import ArgumentError, TracebraidError
-from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.model.graph import DependencyGraph
 
 TOO_LONG = "n" * 300
 HUGE = "9223372036854775808"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,10 +18,18 @@ import tracebraid
 from tests.builders import kineto_text, op, write
 from tests.planted import write_ranks
 from tests.planted.scenes import clean
+from tracebraid.api.querying import CATALOG
 from tracebraid.errors import InputError, QueryError
-from tracebraid.model.job import Job
-from tracebraid.queries.database import database
-from tracebraid.queries.limits import QueryLimits
+from tracebraid.model.engine import Job
+from tracebraid.queries.database import Database, QueryLimits, check, database
+from tracebraid.queries.statement import (
+    FILE_FUNCTIONS,
+    TABLE_FUNCTIONS,
+    is_plain,
+    named_by,
+    refuse_functions,
+    statement_of,
+)
 
 SECRET = "s3cret-of-the-test"
 
@@ -156,14 +169,195 @@ STATEMENTS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Database]:
+    with database(QueryLimits()) as engine:
+        yield engine
+
+
 @pytest.mark.parametrize("query", READS + STATEMENTS)
-def test_a_query_that_does_more_than_to_read_tables_is_refused(job: Job, secret: Path, query: str) -> None:
-    local_frame = pl.DataFrame({"word": [SECRET]})
-    assert local_frame.height
+def test_a_query_that_does_more_than_to_read_tables_is_refused(
+    engine: Database, secret: Path, tmp_path: Path, query: str
+) -> None:
     with pytest.raises(QueryError) as caught:
-        job.sql(query.replace("{0}", str(secret)))
+        check(engine, query.replace("{0}", str(secret)), CATALOG, tmp_path / "scratch")
     assert SECRET not in str(caught.value)
     assert len(str(caught.value)) < 1000
+
+
+OTHER_SCOPES = [
+    'with "{0}" as (select 1) from {0}',
+    'with "{1}" as (select 1) from {1}',
+    'select * from {0} where exists (with "{0}" as (select 1) from steps)',
+    'from {1} union all by name (with "{1}" as (select 1) from "{1}")',
+    "from {1} where exists (with {1} as (select 1) from {1})",
+    "from (with {1} as (select 1 as x) from {1}), {1}",
+    "from steps, lateral (from {1}) where exists (with {1} as (select 1) from {1})",
+    "with {1} as (from {1}) from {1}",
+    "with a as (from {1}), {1} as (select 1) from a",
+    "with recursive {1} as (from {1} union all select 1 from {1}) from {1}",
+    "with a as (with {1} as (select 1) from {1}) from a, {1}",
+    "with {1} as (select 1) from (describe {1})",
+    "from (with {1} as (select 1) from {1}) where 1 in (select 1 from {0})",
+    'from steps as "{0}", {0}',
+    "summarize {0}",
+    "describe {1}",
+    "from {0} at (version => 1)",
+    "from system.{0}",
+    "from {0}",
+    "from {1}",
+    'from "{0}"',
+    "select (select count(*) from {1})",
+    "select list_transform([1], lambda x: (select count(*) from {0}))",
+]
+
+
+def test_no_name_opens_a_table_of_the_engine(engine: Database, tmp_path: Path) -> None:
+    """All tables and views that the installed engine has of its own, in each scope that a name may stand in."""
+    engine.open(tmp_path / "scratch", ())
+    tables = every("select schema_name, view_name from duckdb_views() where internal")
+    assert ("pg_catalog", "pg_settings") in tables
+    for number, (schema, name) in enumerate(tables):
+        # All scopes for some, and some scopes for all: the scopes do not depend on the name. Views of
+        # information_schema are not found by their name alone, which may be a part's.
+        every_scope = number % 14 == 0 and schema != "information_schema"
+        for scope in OTHER_SCOPES if every_scope else OTHER_SCOPES[:1] + OTHER_SCOPES[-5:-3]:
+            query = scope.format(f"{schema}.{name}", name)
+            for with_files in (False, True):
+                with pytest.raises(QueryError):
+                    look_at(engine, query, with_files=with_files)
+
+
+def look_at(engine: Database, query: str, *, with_files: bool) -> None:
+    """The part of `check` that reads a query, without a new database for each."""
+    statement = statement_of(engine.tree(query), query)
+    refuse_functions(statement, CATALOG, query, engine.has_function, with_files=with_files)
+    named_by(statement, CATALOG, query, with_files=with_files)
+
+
+def every(query: str) -> list[tuple[Any, ...]]:
+    """What an engine without a fence answers, in a process of its own."""
+    code = f"import duckdb, json, os; print(json.dumps(duckdb.sql({query!r}).fetchall()), flush=True); os._exit(0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # Above it may stand how far a query was that took long.
+    return [tuple(row) for row in json.loads(done.stdout.splitlines()[-1])]
+
+
+STABLE = ("CONSISTENT", None)
+VARYING = {
+    *("now", "today", "current_date", "get_current_time", "get_current_timestamp", "transaction_timestamp"),
+    *("current_localtime", "current_localtimestamp"),
+    *("random", "setseed", "uuid", "uuidv4", "uuidv7", "gen_random_uuid", "error"),
+    # Constants, as there is one database.
+    *("current_database", "current_schema"),
+}
+"""Functions that a query may use whose value is not made of their arguments alone."""
+ZONED = re.compile(r"\b(TIMESTAMPTZ|TIMESTAMP WITH TIME ZONE|TIME WITH TIME ZONE)")
+
+
+def is_as_stable(name: str, stability: str | None, returned: str | None, taken: list[str]) -> bool:
+    """The value is made of the arguments, and of the time zone where one is or the value is zoned."""
+    of_the_zone = stability == "CONSISTENT_WITHIN_QUERY" and bool(taken)
+    return (
+        stability in STABLE
+        or name in VARYING
+        or (of_the_zone and any(map(ZONED.search, (returned or "", *taken))))
+    )
+
+
+def test_functions_of_the_engine_are_refused_but_for_those_that_were_looked_at(
+    engine: Database, tmp_path: Path
+) -> None:
+    functions = every(
+        "select distinct lower(function_name), function_type, stability, coalesce(macro_definition, ''), "
+        "return_type, parameter_types from duckdb_functions() where internal"
+    )
+    assert len(functions) > 900
+    engine.open(tmp_path / "scratch", ())
+    for name, kind, stability, body, returned, taken in functions:
+        if kind in ("table", "table_macro", "pragma"):
+            if name not in TABLE_FUNCTIONS | FILE_FUNCTIONS | {"histogram"}:
+                with pytest.raises(QueryError):
+                    look_at(engine, f'from "{name}"()', with_files=True)
+        elif is_plain(name):
+            assert is_as_stable(name, stability, returned, taken), name
+            assert not any(word in body for word in ("duckdb_", "pg_", "pragma_")), name
+        elif not name.startswith(("collate_", "icu_collate_")):
+            quoted = name.replace('"', '""')
+            with pytest.raises(QueryError):
+                look_at(engine, f'select "{quoted}"()', with_files=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "stability", "returned", "taken", "expected"),
+    [
+        ("abs", "CONSISTENT", "BIGINT", ["BIGINT"], True),
+        ("now", "CONSISTENT_WITHIN_QUERY", "TIMESTAMP WITH TIME ZONE", [], True),
+        ("hour", "CONSISTENT_WITHIN_QUERY", "BIGINT", ["TIMESTAMPTZ_NS"], True),
+        ("make_timestamptz", "CONSISTENT_WITHIN_QUERY", "TIMESTAMP WITH TIME ZONE", ["BIGINT"], True),
+        ("a_clock", "CONSISTENT_WITHIN_QUERY", "TIMESTAMP WITH TIME ZONE", [], False),
+        ("a_setting", "CONSISTENT_WITHIN_QUERY", "VARCHAR", ["VARCHAR"], False),
+        ("a_local_hour", "CONSISTENT_WITHIN_QUERY", "BIGINT", ["TIMESTAMP"], False),
+        ("a_die", "VOLATILE", "TIMESTAMP WITH TIME ZONE", ["BIGINT"], False),
+    ],
+)
+def test_a_function_that_varies_otherwise_than_with_the_zone_has_to_be_looked_at(
+    name: str, stability: str, returned: str, taken: list[str], expected: bool
+) -> None:
+    assert is_as_stable(name, stability, returned, taken) is expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "select epoch_us('2026-01-01 00:00:00'::timestamptz) as x",
+        "select hour(to_timestamp(0)) as x",
+        "select to_timestamp(0)::varchar as x",
+        "select make_timestamptz(2026, 1, 1, 0, 0, 0) as x",
+        "select to_timestamp(0)::date as x",
+        "select date_trunc('day', to_timestamp(86400)) as x",
+    ],
+)
+def test_times_are_of_no_zone_and_calendar_of_the_machine(
+    job: Job, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("LC_ALL", "C")
+    here = job.sql(query)
+    monkeypatch.setenv("TZ", "America/New_York")
+    monkeypatch.setenv("LC_ALL", "fa_IR.UTF-8")
+    there = job.sql(query)
+    assert there.equals(here)
+    assert there.schema == here.schema
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        ("with kernels as (select 7 as x) from kernels", 1),
+        ("with a as (select 1 as x), b as (from a union all from a) from b, a", 2),
+        ("with a as (with b as (select 1) from b) from a", 1),
+        ("with recursive t as (select 1 as x union all select x + 1 from t where x < 4) from t", 4),
+        ("with a as (select 1 as x) from (with b as (from a) from b) where x in (select x from a)", 1),
+        ("with a as (select 1 as x) select (select max(x) from a), list_transform([1], lambda y: y)", 1),
+        ("from steps s, lateral (select s.rank + 1 as next) limit 2", 2),
+        ('with a as (select 1) select 1 as "a.b" from A', 1),
+        ("select row_number() over (order by rank), lag(rank) over (order by rank) from steps limit 2", 2),
+        ("select json_extract('{}', '$.a'), 1 between 0 and 2, 'a' like 'b', 5 ^ 2, [1][1], coalesce(1)", 1),
+        ("from json_each('[1, 2]')", 2),
+        ("from range(3), unnest([1])", 3),
+        ("from kernels_of('%') limit 0", 0),
+        ("describe steps", 5),
+        (
+            "select 1 is distinct from null, extract(year from today()), 'a' similar to 'a', grouping(rank), "
+            "count(*) filter (rank > 0), max(columns(*)), 1 in (1, 2), case when true then 1 end, 'x'::varchar "
+            "from steps group by rank limit 1",
+            1,
+        ),
+    ],
+)
+def test_scopes_and_functions_of_plain_queries_are_not_refused(job: Job, query: str, rows: int) -> None:
+    assert job.sql(query).height == rows
 
 
 @pytest.mark.parametrize(
@@ -189,7 +383,8 @@ def test_the_engine_itself_refuses_what_a_query_must_not_do(secret: Path, tmp_pa
     """Whatever passes the check of the query would still do nothing."""
     local_frame = pl.DataFrame({"word": [SECRET]})
     assert local_frame.height
-    with database(QueryLimits(), tmp_path / "scratch", [tmp_path / "job"]) as engine:
+    with database(QueryLimits()) as engine:
+        engine.open(tmp_path / "scratch", [tmp_path / "job"])
         engine.define([])
         with pytest.raises(QueryError):
             engine.answer(query.replace("{0}", str(secret)))
@@ -272,6 +467,6 @@ def test_a_damaged_file_of_a_store_is_an_error_that_names_it(job: Job, tmp_path:
     with pytest.raises(InputError, match=r"rank_000001\.parquet"):
         tracebraid.open(store).sql("select count(*) from events")
     path.unlink()
-    with pytest.raises(InputError, match="not there"):
+    with pytest.raises(InputError, match=r"rank_000001\.parquet: this file of the store is missing"):
         tracebraid.open(store).sql("select count(*) from events")
     assert tracebraid.open(store).sql("select count(*) from host_ops").item() > 0

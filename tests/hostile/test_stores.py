@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import io
 import os
 import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+import polars as pl
 import pytest
 
 import tracebraid
 from tests.integration.command import run, write_pair
 from tests.stores import content_of, differences
+from tests.waiting import HANG_S
+from tracebraid.api.packing import stored_questions
 from tracebraid.errors import InputError, OutputError
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.store.layout import FORMAT_VERSION
-from tracebraid.store.lock import locked
-from tracebraid.store.manifest import Manifest, RankContent
-from tracebraid.store.sealed_json import read_sealed, sealed
+from tracebraid.store.answers.joined import INDEX, Index, joined_file
+from tracebraid.store.answers.stored_answers import schemas
+from tracebraid.store.manifest import (
+    ANSWERS,
+    FORMAT_VERSION,
+    Manifest,
+    RankContent,
+    locked,
+    read_sealed,
+    sealed,
+    sha256_of,
+)
+from tracebraid.store.parquet import frame_of
 
 RANKS = 3
 
@@ -123,12 +137,12 @@ def make_folder(path: Path) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a table is missing": (lambda store: events(store).unlink(), "not there"),
+    "a table is missing": (lambda store: events(store).unlink(), "is missing"),
     "a table is cut": (lambda store: cut(events(store)), "damaged"),
     "a table is changed": (lambda store: flip(events(store)), "damaged"),
     "a table is another rank's": (lambda store: shutil.copy(events(store, 2), events(store)), "another one"),
     "a table is a folder": (lambda store: make_folder(events(store)), "cannot be read"),
-    "a description is missing": (lambda store: description(store).unlink(), "not there"),
+    "a description is missing": (lambda store: description(store).unlink(), "is missing"),
     "a description is cut": (lambda store: cut(description(store)), "damaged"),
     "a description is changed": (lambda store: flip(description(store)), "damaged"),
     "a description is empty": (lambda store: description(store).write_bytes(b""), "damaged"),
@@ -195,29 +209,28 @@ def test_a_damaged_manifest_is_an_error_and_nothing_is_lost(store: Path, traces:
     assert len(tracebraid.open(store)) == RANKS
 
 
-def test_a_newer_store_is_refused_and_left_alone(store: Path, traces: Path) -> None:
+OTHER_FORMATS = [-1, 0, FORMAT_VERSION + 1]
+
+
+@pytest.mark.parametrize("version", OTHER_FORMATS)
+def test_a_store_of_another_format_is_refused_and_left_alone(store: Path, traces: Path, version: int) -> None:
     manifest, _ = read_sealed(store / "store.json", Manifest)
-    newer = {
-        **{name: getattr(manifest, name) for name in manifest.__struct_fields__},
-        "format": FORMAT_VERSION + 1,
-    }
-    (store / "store.json").write_bytes(sealed(Manifest(**newer)))
+    (store / "store.json").write_bytes(sealed(msgspec.structs.replace(manifest, format=version)))
     before = content_of(store)
-    with pytest.raises(InputError, match=f"format {FORMAT_VERSION + 1}.*newer version"):
+    with pytest.raises(InputError, match=f"format {version}") as caught:
         tracebraid.open(store)
-    with pytest.raises(OutputError, match="newer"):
+    assert ("newer" in caught.value.advice) is (version > FORMAT_VERSION)
+    with pytest.raises(OutputError, match=f"format {version}"):
         tracebraid.pack(traces, store)
     assert content_of(store) == before
+    assert run("info", store).returncode == 1
 
 
-def test_a_rank_of_a_newer_format_is_refused(store: Path) -> None:
+@pytest.mark.parametrize("version", OTHER_FORMATS)
+def test_a_rank_of_another_format_is_refused(store: Path, version: int) -> None:
     content, _ = read_sealed(description(store), RankContent)
-    newer = {
-        **{name: getattr(content, name) for name in content.__struct_fields__},
-        "format": FORMAT_VERSION + 1,
-    }
-    description(store).write_bytes(sealed(RankContent(**newer)))
-    with pytest.raises(InputError, match="newer version"):
+    description(store).write_bytes(sealed(msgspec.structs.replace(content, format=version)))
+    with pytest.raises(InputError, match=f"format {version}"):
         _ = tracebraid.open(store)[1].timeline.events
 
 
@@ -235,7 +248,7 @@ def test_two_cannot_write_a_store_at_once(store: Path, traces: Path) -> None:
 
 def test_the_lock_of_a_killed_process_is_taken_over(store: Path, traces: Path) -> None:
     code = (
-        "import os, pathlib, signal, sys; from tracebraid.store.lock import locked\n"
+        "import os, pathlib, signal, sys; from tracebraid.store.manifest import locked\n"
         "with locked(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), signal.SIGKILL)"
     )
     assert subprocess.run([sys.executable, "-c", code, store], check=False).returncode < 0
@@ -289,7 +302,7 @@ def test_what_is_no_store_is_not_written_into(traces: Path, tmp_path: Path) -> N
     (tmp_path / "mine/notes.txt").write_text("mine")
     (tmp_path / "file.tbstore").write_text("mine")
     for target in ("mine", "file.tbstore"):
-        with pytest.raises(OutputError, match="no store"):
+        with pytest.raises(OutputError, match="is not a store"):
             tracebraid.pack(traces, tmp_path / target)
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
@@ -297,7 +310,7 @@ def test_what_is_no_store_is_not_written_into(traces: Path, tmp_path: Path) -> N
 def test_a_store_is_not_put_among_the_traces(traces: Path, packed: Path) -> None:
     with pytest.raises(OutputError, match="folder of the traces"):
         tracebraid.pack(traces, traces / "job.tbstore")
-    with pytest.raises(InputError, match="store already"):
+    with pytest.raises(InputError, match="already a store"):
         tracebraid.pack(
             tracebraid.pack(traces, traces.parent / "a.tbstore").path, traces.parent / "b.tbstore"
         )
@@ -321,7 +334,7 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_tried_again(own_traces: Path
     out = tmp_path / "job.tbstore"
     done = run("pack", own_traces, "-o", out)
     assert done.returncode == 1
-    assert "rank 1 is left out" in done.stderr
+    assert "kineto_trace_1.json: rank 1 is skipped" in done.stderr
     assert "2 ranks packed, 1 unreadable" in done.stderr
     assert run("summary", out, "--json") == run("summary", own_traces, "--json")
     with pytest.raises(InputError, match="kineto_trace_1"):
@@ -374,6 +387,160 @@ def test_an_unfinished_store_says_what_is_missing(store: Path) -> None:
     description(store).unlink()
     job = tracebraid.open(store)
     assert job.ranks == [0, 2]
-    assert [finding.code for finding in job.findings] == [FindingCode.STORE_INCOMPLETE]
-    assert "3 ranks" in job.findings[0].message
-    assert ": 1" in job.findings[0].message
+    [finding] = job.findings
+    assert (finding.code, finding.count) == (FindingCode.STORE_INCOMPLETE, 1)
+    assert finding.details == {"ranks": RANKS, "missing": "1"}
+
+
+# --- A pack killed at any moment leaves a store that opens, says what is missing, and resumes t ------
+
+
+KILLS = 6
+KILLER = """
+import os, signal, sys
+from pathlib import Path
+from tracebraid.api.packing import pack
+
+def packed_in(out, kill_at=None):
+    child = os.fork()
+    if child == 0:
+        touched = 0
+        def count(event, arguments):
+            nonlocal touched
+            if arguments and str(arguments[0]).startswith(out):
+                touched += 1
+                if touched == kill_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        sys.addaudithook(count)
+        pack(sys.argv[1], out)
+        Path(sys.argv[2], "touched").write_text(str(touched))
+        os._exit(0)
+    os.waitpid(child, 0)
+
+packed_in(sys.argv[2] + "/whole.tbstore")
+whole = int(Path(sys.argv[2], "touched").read_text())
+for number in range(int(sys.argv[3])):
+    packed_in(f"{sys.argv[2]}/{number}.tbstore", 1 + number * whole // int(sys.argv[3]))
+"""
+"""Packs in processes that share what was imported, and kills each as it is about to touch one of the store's files."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("killed")
+    for rank in range(RANKS):
+        write_pair(folder / "traces", rank)
+    arguments = map(str, (folder / "traces", folder, KILLS))
+    subprocess.run([sys.executable, "-c", KILLER, *arguments], check=True, timeout=HANG_S)
+    return folder
+
+
+def missing_of(store: Path) -> Iterator[int]:
+    """The ranks that an open of the store says are missing; all where it says that there is no store yet."""
+    if not (store / "store.json").exists() or not any(store.glob("ranks/*.json")):
+        with pytest.raises(InputError, match=r"no store|no rank of this store"):
+            tracebraid.open(store)
+        yield from range(RANKS)
+        return
+    job = tracebraid.open(store)
+    missing = set(range(RANKS)) - set(job.ranks)
+    said = [finding for finding in job.findings if finding.code is FindingCode.STORE_INCOMPLETE]
+    assert [finding.count for finding in said] == ([len(missing)] if missing else [])
+    for rank in job.ranks:
+        job[rank].compute_all()
+    yield from missing
+
+
+@pytest.mark.slow
+def test_a_pack_that_was_killed_is_resumed_to_the_same_bytes(folder: Path) -> None:
+    whole = content_of(folder / "whole.tbstore")
+    were_missing = []
+    for number in range(KILLS):
+        store = folder / f"{number}.tbstore"
+        missing = list(missing_of(store)) if store.exists() else list(range(RANKS))
+        packed = tracebraid.pack(folder / "traces", store)
+        assert list(packed.packed) == missing, number
+        assert content_of(store) == whole, number
+        were_missing.append(len(missing))
+    # The moments were spread over the whole pack.
+    assert len({0, *were_missing}) > RANKS // 2
+
+
+# --- Answers that somebody wrote into a store, with hashes that fit: other columns than the que ------
+
+
+@pytest.fixture(scope="module")
+def forged_packed(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    store = tmp_path_factory.mktemp("packed") / "job.tbstore"
+    tracebraid.pack(demo, store, engine="in-process")
+    return store
+
+
+@pytest.fixture
+def forged_store(forged_packed: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(forged_packed, tmp_path / "job.tbstore"))
+
+
+def with_another_column(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.rename({frame.columns[0]: "forged"})
+
+
+def forge(
+    forged_store: Path,
+    key: str,
+    change: Callable[[pl.DataFrame], pl.DataFrame] = with_another_column,
+    rows: Callable[[tuple[int, ...]], tuple[int, ...]] = lambda rows: rows,
+) -> None:
+    """Change an answer and how many rows each rank has of it, with hashes that fit."""
+    file, index_file = joined_file(forged_store, key), forged_store / ANSWERS / INDEX
+    content = io.BytesIO()
+    change(frame_of(file.read_bytes())).write_parquet(content)
+    file.write_bytes(content.getvalue())
+    index, _ = read_sealed(index_file, Index)
+    old = index.tables[key]
+    size_bytes, sha256 = len(content.getvalue()), sha256_of(content.getvalue())
+    table = msgspec.structs.replace(old, size_bytes=size_bytes, sha256=sha256, rows=rows(old.rows))
+    index_file.write_bytes(sealed(msgspec.structs.replace(index, tables={**index.tables, key: table})))
+
+
+@pytest.mark.parametrize("key", sorted(schemas()))
+def test_an_answer_with_other_columns_is_refused(key: str, forged_store: Path) -> None:
+    forge(forged_store, key)
+    question = stored_questions(0)[key]
+    with pytest.raises(InputError, match="it has other columns"):
+        tracebraid.open(forged_store, engine="in-process")[0].answered(key, question)
+
+
+def test_advice_of_forged_answers_is_one_error(forged_store: Path) -> None:
+    forge(forged_store, "advice.windows")
+    with pytest.raises(InputError, match=r"advice\.windows\.parquet: this file of the store is damaged"):
+        tracebraid.advise(tracebraid.open(forged_store, engine="in-process"))
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        (lambda frame: frame.clear(), lambda rows: (0,) * len(rows)),
+        (lambda frame: frame.tail(-1), lambda rows: (0, *rows[1:])),
+        (lambda frame: pl.concat([frame, frame]), lambda rows: tuple(2 * count for count in rows)),
+        (lambda frame: frame, lambda rows: (2, 0)),
+        (lambda frame: frame.reverse(), lambda rows: rows),
+    ],
+    ids=["none", "not of the first", "twice", "all of the first", "of each other"],
+)
+def test_a_rank_that_has_not_its_one_row_is_refused(
+    forged_store: Path,
+    change: Callable[[pl.DataFrame], pl.DataFrame],
+    rows: Callable[[tuple[int, ...]], tuple[int, ...]],
+) -> None:
+    forge(forged_store, "rank_facts", change, rows)
+    for ask in (tracebraid.analyses.collectives, tracebraid.metrics, tracebraid.analyses.clocks):
+        with pytest.raises(InputError, match="damaged") as caught:
+            ask(tracebraid.open(forged_store, engine="in-process"))
+        assert caught.value.path == str(joined_file(forged_store, "rank_facts"))
+
+
+def test_rows_of_another_rank_are_refused(forged_store: Path) -> None:
+    forge(forged_store, "gather.members", lambda frame: frame.with_columns(rank=1 - pl.col("rank")))
+    with pytest.raises(InputError, match="other ranks"):
+        tracebraid.analyses.collectives(tracebraid.open(forged_store, engine="in-process"))

@@ -19,18 +19,13 @@ import tracebraid
 from tests.captures import CAPTURES
 from tests.conftest import find_real_traces
 from tests.integration.command import run
-from tracebraid.exporters.chakra.astra_sim import (
-    RUN_SCRIPT,
-    SimulatorOptions,
-    SimulatorTraces,
-    write_simulator_files,
-)
-from tracebraid.model.chakra.codes import Detail, MissingRanks
+from tests.waiting import HANG_S
+from tracebraid.chakra import Detail, MissingRanks, SimulatorOptions
+from tracebraid.chakra.exporting.astra_sim import RUN_SCRIPT, SimulatorTraces, write_simulator_files
 
 RECORD = Path(__file__).with_name("astra_sim_cycles.json")
 FOLDER = "astra-sim"
 _FINISHED = re.compile(r"sys\[(\d+)\] finished, (\d+) cycles")
-_LIMIT_S = 120
 
 
 @dataclass(frozen=True)
@@ -100,8 +95,8 @@ def binary() -> str | None:
 def export_job(job: Exported, detail: Detail, folder: Path) -> None:
     """Write the files of a job, and ASTRA-sim's."""
     assert job.traces is not None
-    options = tracebraid.ChakraOptions(
-        detail, missing=job.missing, world_size=job.world_size, simulator="astra-sim"
+    options = tracebraid.chakra.ChakraOptions(
+        detail, missing=job.missing, world_size=job.world_size, simulator="astra-sim", allow_alone=True
     )
     tracebraid.export(tracebraid.open(job.traces), folder, "chakra", tracebraid.ExportOptions(chakra=options))
 
@@ -124,7 +119,7 @@ def cycles_of(folder: Path) -> list[int]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=_LIMIT_S,
+        timeout=HANG_S,
     )
     assert done.returncode == 0, done.stderr
     cycles = {int(rank): int(number) for rank, number in _FINISHED.findall(done.stdout)}
@@ -134,7 +129,7 @@ def cycles_of(folder: Path) -> list[int]:
 
 def our_ends_ns(folder: Path) -> list[int]:
     """When each rank ends in our own simulation of the same network."""
-    found = tracebraid.run_chakra(folder, str(folder / FOLDER / "network.yml"))
+    found = tracebraid.chakra.run(folder, str(folder / FOLDER / "network.yml"))
     return found.ranks.sort("rank").get_column("end_ns").to_list()
 
 

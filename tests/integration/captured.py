@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 import tracebraid
+from tests.waiting import HANG_S
 from tracebraid.model.linked_trace import LinkedTrace
 
 SCRIPTS = Path(__file__).parent / "scripts"
@@ -22,13 +23,12 @@ QUIET = {"OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR", "PYTHONWARNINGS
 
 
 def capture_command(
-    folder: Path, *command: str, options: tuple[str, ...] = (), stdin: str = "", **env: str
+    folder: Path, *command: str, options: tuple[str, ...] = (), **env: str
 ) -> subprocess.CompletedProcess[str]:
     """`tracebraid capture -o FOLDER OPTIONS -- COMMAND`; its output is not looked at here."""
     words = [sys.executable, "-m", "tracebraid", "capture", "-o", str(folder), *options, "--", *command]
-    return subprocess.run(
-        words, capture_output=True, text=True, timeout=240, env={**os.environ, **QUIET, **env}, input=stdin
-    )
+    whole = {**os.environ, **QUIET, **env}
+    return subprocess.run(words, capture_output=True, text=True, timeout=HANG_S, env=whole, input="")
 
 
 def manifest_of(folder: Path, rank: int = 0) -> dict[str, Any]:
@@ -75,5 +75,5 @@ def assert_all_in_both_are_linked(linked: LinkedTrace) -> None:
 
 
 def step_numbers(linked: LinkedTrace) -> list[int]:
-    names = tracebraid.steps(linked).get_column("step")
+    names = tracebraid.analyses.steps(linked).get_column("step")
     return [int(re.sub(r"\D", "", name)) for name in names]

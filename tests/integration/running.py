@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 
 from tests.integration.captured import QUIET, SCRIPTS
 from tests.integration.command import Done
+from tests.waiting import HANG_S
 
 _OURS = ("PYTHONPATH", "TRACEBRAID_CAPTURE", "RANK", "WORLD_SIZE")
-_LIMIT_S = 120
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def started(*command: object, **env: str) -> Iterator[subprocess.Popen[bytes]]:
                 pipe.close()
 
 
-def ended(process: subprocess.Popen[bytes], stdin: bytes = b"", limit_s: float = _LIMIT_S) -> Done:
+def ended(process: subprocess.Popen[bytes], stdin: bytes = b"", limit_s: float = HANG_S) -> Done:
     """How a command ends; it must do so in time."""
     out, err = process.communicate(stdin, timeout=limit_s)
     return Done(process.returncode, out.decode(), err.decode())

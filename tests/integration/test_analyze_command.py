@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -11,9 +12,11 @@ import pytest
 
 import tracebraid
 from tests.builders import call, kernel, kineto_text, op, write
-from tests.integration.command import run, run_process, succeed
+from tests.integration.command import run, succeed
+from tracebraid.analysis.metrics.catalog import built_in_metrics
+from tracebraid.errors import ArgumentError
 
-NAMES = [analysis.name for analysis in tracebraid.analyses()]
+NAMES = [analysis.name for analysis in tracebraid.analyses.catalog()]
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,7 @@ def steps(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_list_names_every_analysis_with_its_question() -> None:
-    text = succeed("analyze", "--list", by=run_process)
+    text = succeed("analyze", "--list")
     assert [name for name in NAMES if name not in text] == []
     listed = json.loads(succeed("analyze", "--list", "--json"))
     assert [analysis["name"] for analysis in listed] == NAMES
@@ -50,7 +53,7 @@ def test_every_analysis_answers_as_in_python(name: str, steps: Path) -> None:
         assert name in done.stderr
     else:
         assert json.loads(done.stdout) == json.loads(answer.frame.write_json())
-        function = getattr(tracebraid, name)
+        function = getattr(tracebraid.analyses, name)
         assert function(tracebraid.open(steps)).equals(answer.frame)
 
 
@@ -71,6 +74,15 @@ def test_a_dash_may_stand_for_an_underscore(steps: Path) -> None:
     )
 
 
+def test_a_folder_in_place_of_the_name_is_understood(steps: Path) -> None:
+    assert run("analyze", steps, "short-kernels", "--json") == run(
+        "analyze", "short_kernels", steps, "--json"
+    )
+    alone = run("analyze", steps)
+    assert alone.returncode == 2
+    assert [name for name in NAMES if f"  {name} " not in alone.stdout] == []
+
+
 @pytest.mark.parametrize("step", ["2", "ProfilerStep#2"])
 def test_a_step_is_chosen_by_number_or_name(steps: Path, step: str) -> None:
     rows = json.loads(succeed("analyze", "kernels", steps, "--step", step, "--json"))
@@ -78,7 +90,7 @@ def test_a_step_is_chosen_by_number_or_name(steps: Path, step: str) -> None:
 
 
 def test_formats_hold_the_same_rows(steps: Path, tmp_path: Path) -> None:
-    frame = tracebraid.kernels(tracebraid.open(steps))
+    frame = tracebraid.analyses.kernels(tracebraid.open(steps))
     csv = pl.read_csv(io.StringIO(succeed("analyze", "kernels", steps, "--csv")))
     assert csv.get_column("name").to_list() == frame.get_column("name").to_list()
     succeed("analyze", "kernels", steps, "--parquet", "-o", tmp_path / "a")
@@ -101,8 +113,6 @@ def test_a_file_that_is_there_stays(steps: Path, tmp_path: Path) -> None:
         (["kernles", "{steps}"], ["kernels"]),
         (["Idle-Cause", "{steps}"], ["idle_causes"]),
         (["gaps", "{steps}"], ["idle_gaps"]),
-        (["{steps}", "kernels"], ["analyze kernels"]),
-        (["{steps}"], ["NAME"]),
         ([], ["NAME", "PATH", "--list"]),
         (["kernels"], ["PATH"]),
         (["kernels", "{steps}", "--step", "7"], ["ProfilerStep#1", "ProfilerStep#2"]),
@@ -125,6 +135,7 @@ def test_a_file_that_is_there_stays(steps: Path, tmp_path: Path) -> None:
         (["kernels", "{steps}", "--annotation", "Iteration"], ["Iteration", "ProfilerStep"]),
         (["roofline", "{steps}", "--peak-flops", "0"], ["--peak-flops"]),
         (["roofline", "{steps}", "--peak-flops", "1e12", "--peak-bandwidth", "nan"], ["--peak-bandwidth"]),
+        (["roofline", "{steps}", "--device", "H100"], ["H100 NVL", "H100 SXM", "MI300X"]),
         (["ops", "{steps}", "--set", "by=colour"], ["colour", "shapes"]),
     ],
 )
@@ -206,7 +217,7 @@ def test_what_a_trace_lacks_is_said_and_the_exit_code_is_1(tmp_path: Path) -> No
     for form in ([], ["--csv"], ["--json"]):
         done = run("analyze", "kernels", path, *form)
         assert (done.returncode, done.stdout) == (1, "")
-        assert tracebraid.Need.DEVICE_WORK.value in done.stderr
+        assert tracebraid.plugins.Need.DEVICE_WORK.value in done.stderr
 
 
 def test_an_empty_answer_that_means_something_ends_with_0(steps: Path) -> None:
@@ -219,8 +230,161 @@ def test_where_nothing_is_matched_between_ranks_the_exit_code_is_1(tmp_path: Pat
         events = [op(name, 10 + i, 1, cat="user_annotation", Input_Dims=[[8]]) for i in range(0, 40, 10)]
         header = {"distributedInfo": {"rank": rank, "world_size": 2}}
         write(tmp_path / f"kineto_trace_{rank}.json", kineto_text(events, header))
-    assert tracebraid.matched_groups(tracebraid.open(tmp_path)).get_column("matched").sum() == 0
+    assert tracebraid.analyses.matched_groups(tracebraid.open(tmp_path)).get_column("matched").sum() == 0
     done = run("analyze", "stragglers", tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "matched_groups" in done.stderr
     assert run("analyze", "matched_groups", tmp_path).returncode == 0
+
+
+# --- `tracebraid metrics`: what it prints and writes, what it refuses, and the metrics of insta ------
+
+
+MODULE = '''
+import tracebraid
+
+@tracebraid.plugins.metric(name="host_ops", unit="count", over_ranks="sum")
+def host_ops(linked):
+    """Host ops in the trace."""
+    return linked.timeline.host_ops.height
+
+@tracebraid.plugins.metric(name="broken", unit="count")
+def broken(linked):
+    return 1 / (linked.rank - 1)
+
+@tracebraid.plugins.metric(name="idle_share", unit="share")
+def taken(linked):
+    return 0.5
+
+wrong = 42
+'''
+LINE_OF_FAILURE = 11
+ENTRIES = "[tracebraid.metrics]\nbroken = planted_metrics:broken\nhost = planted_metrics:host_ops\n"
+FAULTS = "taken = planted_metrics:taken\nwrong = planted_metrics:wrong\nabsent = no_such_module:x\n"
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed distribution that offers metrics."""
+    site = tmp_path / "site"
+    information = site / "planted_metrics-1.0.dist-info"
+    information.mkdir(parents=True)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: planted-metrics\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(ENTRIES)
+    (site / "planted_metrics.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delitem(sys.modules, "planted_metrics", raising=False)
+    return information
+
+
+def test_the_object_has_every_metric_with_its_unit_and_its_ranks(demo: Path) -> None:
+    data = json.loads(succeed("metrics", demo, "--json"))
+    assert list(data) == [metric.name for metric in built_in_metrics()]
+    step = data["step_time_mean"]
+    assert step["unit"] == "ns"
+    assert step["low"] < step["value"] < step["high"]
+    assert set(step["by_rank"]) == {"0", "1"}
+    assert step["value"] >= max(step["by_rank"].values())
+    assert data["mfu"]["value"] is None
+    assert data["mfu"]["lacks"] == "device peaks"
+
+
+def test_the_rows_are_those_of_the_function(demo: Path) -> None:
+    rows = pl.read_csv(io.StringIO(succeed("metrics", demo, "--csv", "--only", "idle-share,steps_counted")))
+    wanted = tracebraid.metrics(tracebraid.open(demo), only=["idle_share", "steps_counted"])
+    assert rows.get_column("metric").to_list() == wanted.get_column("metric").to_list()
+    assert rows.get_column("value").to_list() == pytest.approx(wanted.get_column("value").to_list())
+
+
+def test_a_rank_alone_is_a_job_of_one(demo: Path) -> None:
+    data = json.loads(
+        succeed("metrics", demo, "--json", "--rank", "1", "--only", "idle_share,load_imbalance")
+    )
+    assert data["idle_share"]["by_rank"] == {"1": data["idle_share"]["value"]}
+    assert data["load_imbalance"]["lacks"] == "several ranks"
+
+
+def test_a_file_is_written_once(demo: Path, tmp_path: Path) -> None:
+    out = tmp_path / "metrics.json"
+    assert succeed("metrics", demo, "-o", out, "--only", "idle_share") == ""
+    assert json.loads(out.read_text())["idle_share"]["ranks"] == 2
+    assert run("metrics", demo, "-o", out).returncode == 1
+
+
+def test_people_see_the_values_and_what_is_lacking(demo: Path) -> None:
+    done = run("metrics", demo, "--per-rank")
+    assert done.returncode == 0
+    assert "step_time_mean" in done.stdout
+    assert "mfu" not in done.stdout
+    assert "mfu" in done.stderr
+
+
+def test_nothing_that_could_be_answered_is_exit_code_1(demo: Path) -> None:
+    done = run("metrics", demo, "--only", "mfu", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["mfu"]["value"] is None
+
+
+def test_a_stated_peak_makes_utilisation_known(demo: Path) -> None:
+    data = json.loads(succeed("metrics", demo, "--only", "mfu", "--json", "--peak-flops", "1e12"))
+    assert 0 < data["mfu"]["value"] < 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--only", "nonsense"),
+        ("--peak-flops", "0"),
+        ("--rank", "7"),
+        ("--annotation", "nonsense"),
+        ("--list", "--csv"),
+        ("--csv", "--json"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(demo: Path, arguments: tuple[str, ...]) -> None:
+    done = run("metrics", demo, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_the_list_has_formulas_and_units() -> None:
+    listed = json.loads(succeed("metrics", "--list", "--json"))
+    assert [metric["name"] for metric in listed] == [metric.name for metric in built_in_metrics()]
+    assert all(metric["formula"] and metric["unit"] for metric in listed)
+
+
+def test_metrics_of_an_installed_package_are_found_and_a_failing_one_is_located(
+    demo: Path, package: Path
+) -> None:
+    done = run("metrics", demo, "--json")
+    data = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert data["host_ops"]["value"] == sum(data["host_ops"]["by_rank"].values()) > 0
+    assert data["broken"]["lacks"] == "metric-failed"
+    assert data["broken"]["by_rank"] == {"0": -1.0, "1": None}
+    assert data["idle_share"]["value"] is not None
+    assert f"planted_metrics.py, line {LINE_OF_FAILURE}" in done.stderr
+
+
+def test_what_cannot_be_loaded_is_named_and_the_rest_is_answered(demo: Path, package: Path) -> None:
+    (package / "entry_points.txt").write_text(ENTRIES + FAULTS)
+    done = run("metrics", demo, "--json")
+    assert done.returncode == 0
+    data = json.loads(done.stdout)
+    assert data["host_ops"]["value"] > 0
+    assert data["idle_share"]["value"] != 0.5
+    for located in ("planted_metrics:taken", "planted_metrics:wrong", "no_such_module:x"):
+        assert located in done.stderr
+
+
+def test_metrics_of_packages_are_not_loaded_for_others(demo: Path, package: Path) -> None:
+    (package / "entry_points.txt").write_text(ENTRIES + FAULTS)
+    assert succeed("metrics", demo, "--json", "--only", "idle_share")
+
+
+def test_two_metrics_of_a_name_are_refused(demo: Path) -> None:
+    @tracebraid.plugins.metric(name="idle_share", unit="share")
+    def other(linked: tracebraid.LinkedTrace) -> float:
+        return 0.0
+
+    with pytest.raises(ArgumentError):
+        tracebraid.metrics(tracebraid.open(demo), only=["idle_share", other])

@@ -54,7 +54,7 @@ def test_a_capture_without_a_compiler_goes_on_with_pytorchs_recorder(tmp_path: P
     folder = tmp_path / "traces"
     done = capture_command(folder, sys.executable, TRAIN, "12")
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
-    assert done.stderr.count("PyTorch's recorder takes the place of the native one") == 1
+    assert done.stderr.count("using PyTorch's recorder instead of the native one") == 1
     assert "there is no C++ compiler (/nonexistent/c++)" in done.stderr
     assert_sound(folder)
     assert manifest_of(folder)["recorders"] == ["torch", "kineto"]

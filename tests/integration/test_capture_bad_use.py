@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,9 @@ import pytest
 
 import tracebraid
 from tests.callbacks import never
-from tests.integration.captured import files_of, manifest_of
+from tests.integration.captured import SCRIPTS, files_of, manifest_of
 from tests.integration.proof import proven
-from tests.integration.running import run_command, run_script
+from tests.integration.running import run_command, run_script, signalled
 from tracebraid.errors import ArgumentError, CaptureError, CaptureWarning, OutputError
 
 torch = pytest.importorskip("torch")
@@ -81,7 +82,7 @@ def test_a_folder_of_another_run_is_refused_before_the_loop_and_stays_as_it_was(
     run(tmp_path)
     before = {name: (tmp_path / name).read_bytes() for name in files_of(tmp_path)}
     for words in ({}, {"repeat": 2}):
-        with pytest.raises(OutputError, match="this file is there already, from another run"):
+        with pytest.raises(OutputError, match="the file exists, from another run"):
             run(tmp_path, before=never, **words)
     assert {name: (tmp_path / name).read_bytes() for name in files_of(tmp_path)} == before
 
@@ -104,7 +105,7 @@ def test_windows_of_another_run_do_not_stand_for_this_one(tmp_path: Path) -> Non
 def test_a_second_capture_in_a_process_is_refused_and_the_first_goes_on(tmp_path: Path) -> None:
     def second(step: int) -> None:
         with (
-            pytest.raises(CaptureError, match="a capture is active in this process already"),
+            pytest.raises(CaptureError, match="a capture is already active in this process"),
             tracebraid.capture(tmp_path / "second"),
         ):
             pytest.fail("it was entered")
@@ -183,7 +184,7 @@ def test_a_profiler_that_is_there_to_the_end_costs_the_window(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("first", "last", "steps"),
     [(0, 3, [5, 6]), (1, 4, [6, 7]), (2, 4, [6, 7]), (3, 5, [7, 8])],
-    ids=["before", "since the warm-up", "from its first step on", "inside of the window"],
+    ids=["before", "since the warm-up", "from its first step on", "inside the window"],
 )
 def test_a_window_waits_for_a_profiler_of_the_programs_own_which_keeps_what_it_records(
     tmp_path: Path, first: int, last: int, steps: list[int]
@@ -315,3 +316,103 @@ def test_without_torch_only_capturing_is_missing_and_it_says_what_to_install(tmp
     )
     assert done.stdout.splitlines() == [said, said, "True"], done.stderr
     assert files_of(tmp_path) == []
+
+
+# --- How a captured loop ends: by signals, exceptions and early exits, and what is left behind  ------
+
+
+ENDLESS = (sys.executable, SCRIPTS / "endless.py")
+LONG: dict[str, Any] = {"skip_first": 1, "wait": 1, "warmup": 1, "active": 5}
+
+
+def loop(folder: Path, leave_at: int, how: BaseException | None = None) -> None:
+    """Leave a loop in the middle of a step: by an exception, or by `break`."""
+    with tracebraid.capture(folder, **LONG) as cap:
+        for step in range(12):
+            torch.ones(3) + 1
+            if step == leave_at:
+                if how is not None:
+                    raise how
+                break
+            cap.step()
+
+
+def codes(folder: Path) -> list[str]:
+    """What a check finds; how steady such small steps are is up to the machine."""
+    found = [one.finding.code for one in tracebraid.check(folder).diagnoses]
+    return [code for code in found if code != "warmup-caught"]
+
+
+@pytest.mark.parametrize(
+    ("number", "ended_by"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "SIGTERM")], ids=str
+)
+def test_a_signal_ends_the_process_as_ever_and_the_files_are_whole(
+    tmp_path: Path, number: signal.Signals, ended_by: str
+) -> None:
+    done = signalled(number, *ENDLESS, tmp_path)
+    assert (done.returncode, done.stdout) == (-number, ""), done.stderr
+    (manifest,) = proven(tmp_path)
+    (window,) = manifest["windows"]
+    assert (manifest["ended_by"], window["complete"]) == (ended_by, False)
+    # The last step had begun when the signal came; all before it were seen to their ends.
+    assert window["steps"] == list(range(3, manifest["steps_seen"] + 1))
+    assert codes(tmp_path) == ["window-incomplete"]
+
+
+def test_a_handler_of_the_programs_own_is_left_alone(tmp_path: Path) -> None:
+    done = signalled(signal.SIGTERM, *ENDLESS, tmp_path, "own-handler")
+    assert (done.returncode, done.stdout) == (7, "handled\n"), done.stderr
+    (manifest,) = proven(tmp_path)
+    assert manifest["ended_by"] == "SystemExit"
+
+
+def test_a_kill_leaves_no_file_under_a_final_name(tmp_path: Path) -> None:
+    done = signalled(signal.SIGKILL, *ENDLESS, tmp_path)
+    assert done.returncode == -signal.SIGKILL
+    assert [path.name for path in tmp_path.glob("[!.]*")] == []
+
+
+@pytest.mark.parametrize(
+    "how", [ValueError("boom"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()], ids=repr
+)
+def test_an_exception_goes_on_as_it_was(tmp_path: Path, how: BaseException) -> None:
+    with pytest.raises(type(how)) as caught:
+        loop(tmp_path, 5, how)
+    assert caught.value is how
+    (manifest,) = proven(tmp_path)
+    assert (manifest["ended_by"], manifest["steps_seen"]) == (type(how).__name__, 5)
+    assert manifest["windows"][0]["steps"] == [3, 4, 5]
+
+
+def test_what_comes_after_the_last_whole_step_is_none(tmp_path: Path) -> None:
+    loop(tmp_path, 4)
+    (manifest,) = proven(tmp_path)
+    assert (manifest["ended_by"], manifest["windows"][0]["steps"]) == ("end", [3])
+    assert manifest["windows"][0]["complete"] is False
+    assert codes(tmp_path) == ["window-incomplete"]
+
+
+def test_a_loop_that_is_left_while_the_profiler_warms_up_records_nothing(tmp_path: Path) -> None:
+    with pytest.warns(CaptureWarning, match=r"nothing was recorded: the loop ended after 2 steps \(end\)"):
+        loop(tmp_path, 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["manifest_0.json"]
+    (tmp_path / "manifest_0.json").unlink()
+    loop(tmp_path, 11)
+    assert proven(tmp_path)[0]["windows"][0]["steps"] == [3, 4, 5, 6, 7]
+
+
+def test_a_loop_of_just_as_many_steps_as_the_window_needs_is_complete(tmp_path: Path) -> None:
+    loop(tmp_path, 8)
+    (manifest,) = proven(tmp_path)
+    assert (manifest["steps_seen"], manifest["windows"][0]["complete"]) == (8, True)
+    assert codes(tmp_path) == []
+
+
+def test_the_signals_are_given_back_in_the_end(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        loop(tmp_path, 4)
+        handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert handlers == [signal.default_int_handler, signal.SIG_DFL]

@@ -18,8 +18,10 @@ import pytest
 from tests.builders import Json
 from tests.conftest import ROOT
 from tests.integration.calm import shared_capture
-from tests.integration.running import run_script
-from tracebraid.api import breakdown, link, ops, steps, write_et_plus
+from tests.integration.running import run_command, run_script
+from tracebraid.analyses import breakdown, ops, steps
+from tracebraid.analysis.inference.phases import inference_phases
+from tracebraid.api import link, write_et_plus
 from tracebraid.api import open as open_job
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -176,8 +178,9 @@ def test_every_node_that_ran_backward_has_its_forward_op(single: Rank) -> None:
 
 
 def test_an_annotation_gives_the_steps_of_a_training(single: Rank) -> None:
-    assert steps(single.linked, "## step ##").height == 2
-    rows = breakdown(single.linked, "## step ##").filter(pl.col("step").is_not_null()).to_dicts()
+    linked = single.linked.with_annotation("## step ##")
+    assert steps(linked).height == 2
+    rows = breakdown(linked).filter(pl.col("step").is_not_null()).to_dicts()
     assert [row["device"] for row in rows] == ["cpu", "cpu"]
     assert all(row["compute_ns"] + row["idle_ns"] == row["span_ns"] > 0 for row in rows)
 
@@ -294,3 +297,50 @@ def test_a_ddp_capture_communicates_in_every_step(ddp_folder: Path) -> None:
     table = breakdown(open_job(ddp_folder)).filter(pl.col("step").is_not_null())
     assert table.height == 6
     assert (table.get_column("communication_ns") > 0).all()
+
+
+# --- Prefill and decode of a model that runs here and now, by the shapes that torch records ----------
+
+
+SCRIPT = """
+import sys
+import torch
+from torch.nn import functional
+from torch.profiler import ProfilerActivity, profile
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+layers, heads, width = 2, 2, 16
+embedding = torch.nn.Embedding(50, width)
+projections = [torch.nn.Linear(width, 3 * width) for _ in range(layers)]
+head = torch.nn.Linear(width, 50)
+cache = [None] * layers
+
+
+def forward(tokens):
+    hidden = embedding(tokens)
+    batch, length, _ = hidden.shape
+    for layer, projection in enumerate(projections):
+        parts = projection(hidden).view(batch, length, 3, heads, width // heads).permute(2, 0, 3, 1, 4)
+        query, new = parts[0], parts[1:]
+        cache[layer] = new if cache[layer] is None else torch.cat([cache[layer], new], dim=3)
+        found = functional.scaled_dot_product_attention(query, *cache[layer], is_causal=length > 1)
+        hidden = hidden + found.transpose(1, 2).reshape(batch, length, width)
+    return head(hidden[:, -1:]).argmax(-1)
+
+
+with torch.inference_mode(), profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiler:
+    tokens = forward(torch.randint(0, 50, (3, 7)))
+    for _ in range(4):
+        tokens = forward(tokens)
+profiler.export_chrome_trace(sys.argv[1])
+"""
+
+
+def test_a_generation_is_a_prefill_and_its_decodes(tmp_path: Path) -> None:
+    path = tmp_path / "kineto_trace_0.json"
+    done = run_command(sys.executable, "-c", SCRIPT, path)
+    assert done.returncode == 0, done.stderr
+    found = inference_phases(link(None, path, processes=1))
+    assert found.select("phase", "requests", "tokens").rows() == [("prefill", 3, 21), *[("decode", 3, 3)] * 4]
+    assert (found.get_column("host_ns") > 0).all()

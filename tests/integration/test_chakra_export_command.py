@@ -13,11 +13,11 @@ import pytest
 
 import tracebraid
 from tests.builders import Json, call, kernel, kineto_text, op, write
-from tests.integration.command import fail, run, run_process, succeed
-from tracebraid.api.exports.chakra import EXPORT_FACTS, SIMULATOR_FOLDER
-from tracebraid.chakra.wire.reading import read_rank
-from tracebraid.model.chakra.codes import Detail, MissingRanks
-from tracebraid.model.chakra.network_text import network_of_file, network_of_text
+from tests.integration.command import fail, run, succeed
+from tracebraid.chakra import ChakraRank, Detail, MissingRanks
+from tracebraid.chakra.exporting.export import EXPORT_FACTS, SIMULATOR_FOLDER
+from tracebraid.chakra.exporting.rank_nodes import rank_nodes
+from tracebraid.chakra.running.network import network_of_file, network_of_text
 
 _STEPS = [
     *(op(f"ProfilerStep#{number}", 100 * number, 100, cat="user_annotation") for number in (1, 2, 3)),
@@ -48,13 +48,13 @@ def _trace(folder: Path, rank: int, world: int, events: Sequence[Json] = tuple(_
 
 def test_the_demo_becomes_a_folder_that_simulators_run(demo: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    done = run_process("export", demo, "--to", "chakra", "-o", out, "--simulator", "astra-sim")
+    done = run("export", demo, "--to", "chakra", "-o", out, "--simulator", "astra-sim")
     assert (done.returncode, done.stdout) == (0, "")
     assert "nodes in 9 files" in done.stderr
     facts = json.loads((out / EXPORT_FACTS).read_bytes())
     assert (facts["detail"], facts["world_size"], facts["dialect"]) == ("merged", 2, "astra-sim")
     for file in facts["files"]:
-        rank = read_rank(out / file["file"])
+        rank = tracebraid.chakra.read(out / file["file"])
         assert (rank.nodes.height, len(rank.data_deps)) == (file["nodes"], file["dependencies"])
         assert dict(rank.attributes)["world_size"] == 2
         counts = dict(rank.nodes.get_column("kind").value_counts().iter_rows())
@@ -96,10 +96,12 @@ def test_a_store_gives_the_same_files(tmp_path: Path) -> None:
 
 def test_steps_are_chosen_and_repeated(single: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    options = tracebraid.ChakraOptions(Detail.DEVICE, steps="2..3", repeat=2)
+    options = tracebraid.chakra.ChakraOptions(Detail.DEVICE, steps="2..3", repeat=2)
     job = tracebraid.open(single)
     done = tracebraid.export(job, out, "chakra", tracebraid.ExportOptions(chakra=options))
-    nodes = read_rank(out / "job.0.et").nodes.with_columns(pl.col("step", "name").cast(pl.String))
+    nodes = tracebraid.chakra.read(out / "job.0.et").nodes.with_columns(
+        pl.col("step", "name").cast(pl.String)
+    )
     assert done.rows == nodes.height
     assert nodes.filter(pl.col("name") == "gemm").get_column("step").to_list() == [
         *("ProfilerStep#2", "ProfilerStep#3", "ProfilerStep#2 (2)", "ProfilerStep#3 (2)")
@@ -111,12 +113,13 @@ def test_ranks_without_a_trace_are_refused_left_out_or_replicated(tmp_path: Path
     with pytest.raises(tracebraid.InputError, match="2, 3"):
         tracebraid.export(job, tmp_path / "refused", "chakra")
     for missing, ranks in ((MissingRanks.SHRINK, 2), (MissingRanks.REPLICATE, 4)):
-        options = tracebraid.ExportOptions(chakra=tracebraid.ChakraOptions(missing=missing))
+        options = tracebraid.ExportOptions(chakra=tracebraid.chakra.ChakraOptions(missing=missing))
         tracebraid.export(job, tmp_path / missing.value, "chakra", options)
         found = sorted(path.name for path in (tmp_path / missing.value).glob("*.et"))
         assert found == [f"job.{rank}.et" for rank in range(ranks)]
         sources = [
-            dict(read_rank(tmp_path / missing.value / name).attributes)["source_rank"] for name in found
+            dict(tracebraid.chakra.read(tmp_path / missing.value / name).attributes)["source_rank"]
+            for name in found
         ]
         assert sources == [0, 1, 0, 1][:ranks]
     assert not (tmp_path / "refused").exists()
@@ -145,8 +148,8 @@ def test_a_rank_that_cannot_be_read_is_missing(tmp_path: Path) -> None:
         ("--to chakra -o out.csv", "a file for each rank"),
         ("--to chakra -o out --top 3", "top and near"),
         ("--to chakra -o out --simulator other", "astra-sim"),
-        ("--to chakra -o out --network ring", "give --simulator, too"),
-        ("--to chakra -o out --simulator astra-sim --network rong", "'rong' is no network"),
+        ("--to chakra -o out --network ring", "--network needs --simulator"),
+        ("--to chakra -o out --simulator astra-sim --network rong", "'rong' is not a network"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
@@ -160,10 +163,10 @@ def test_what_makes_no_sense_is_refused(
 
 def test_options_in_python_are_checked(single: Path, tmp_path: Path) -> None:
     with pytest.raises(tracebraid.ArgumentError, match="give 1 or more"):
-        tracebraid.ChakraOptions(repeat=0)
+        tracebraid.chakra.ChakraOptions(repeat=0)
     with pytest.raises(tracebraid.ArgumentError, match="no simulator 'other'"):
-        tracebraid.ChakraOptions(simulator="other")
-    options = tracebraid.ExportOptions(chakra=tracebraid.ChakraOptions())
+        tracebraid.chakra.ChakraOptions(simulator="other")
+    options = tracebraid.ExportOptions(chakra=tracebraid.chakra.ChakraOptions())
     with pytest.raises(tracebraid.ArgumentError, match="options of chakra"):
         tracebraid.export(tracebraid.open(single), tmp_path / "out", "csv", options)
 
@@ -177,4 +180,36 @@ def test_a_trace_in_which_nothing_happens_is_named(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_there_is_not_written_to(single: Path, tmp_path: Path) -> None:
     shutil.copytree(single.parent, tmp_path / "out")
-    assert "there already" in fail("export", single, "--to", "chakra", "-o", tmp_path / "out")
+    assert "exists" in fail("export", single, "--to", "chakra", "-o", tmp_path / "out")
+
+
+def test_a_replay_beyond_its_bound_ends_with_1_unless_allowed(
+    single: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("export", single, "--to", "chakra", "--detail", "merged", "-o")
+    done = run(*words, tmp_path / "exact")
+    assert (done.returncode, "replay: at most 0 ns (0.0 %) off" in done.stderr) == (0, True)
+    facts = json.loads((tmp_path / "exact" / EXPORT_FACTS).read_bytes())["replay"]
+    assert {(step["error_ns"], step["error_share"]) for step in facts["steps"]} == {(0, 0.0)}
+    assert [step["step"] for step in facts["steps"]] == [
+        *(f"ProfilerStep#{number}" for number in (1, 2, 3)),
+        None,
+    ]
+    for name in ("MOST_ERROR_NS", "MOST_ERROR_SHARE"):
+        monkeypatch.setattr(f"tracebraid.chakra.exporting.replay.{name}", -1)
+    done = run(*words, tmp_path / "beyond")
+    assert (done.returncode, "rank 0 ProfilerStep#2: 0 ns (0.0 %)" in done.stderr) == (1, True)
+    assert (tmp_path / "beyond" / EXPORT_FACTS).exists()
+    assert run(*words, tmp_path / "allowed", "--allow-replay-error").returncode == 0
+
+
+def test_nodes_that_fit_no_file_are_no_wrong_usage(
+    single: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def below_0(*arguments: object) -> ChakraRank:
+        rank = rank_nodes(*arguments)  # type: ignore[arg-type]
+        return replace(rank, nodes=rank.nodes.with_columns(duration_micros=-pl.col("duration_micros")))
+
+    monkeypatch.setattr("tracebraid.chakra.exporting.export.rank_nodes", below_0)
+    assert run("export", single, "--to", "chakra", "-o", tmp_path / "out").returncode == 1
+    assert not (tmp_path / "out").exists()

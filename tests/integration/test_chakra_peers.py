@@ -16,7 +16,7 @@ import pytest
 import tracebraid
 from tests.captures import CAPTURES
 from tests.integration.captured import SCRIPTS
-from tracebraid.model.chakra.codes import Detail
+from tracebraid.chakra import Detail
 
 CHECKOUT = os.environ.get("CHAKRA")
 JOBS = ("full", "device", "merged", "synthetic")
@@ -48,7 +48,7 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         command = [sys.executable, "-m", "tracebraid", *words.split()]
         subprocess.run([*command, "-o", folder], check=True)
         return folder
-    options = tracebraid.ChakraOptions(Detail(request.param))
+    options = tracebraid.chakra.ChakraOptions(Detail(request.param))
     job = tracebraid.open(CAPTURES / "pipeline2")
     tracebraid.export(job, folder, "chakra", tracebraid.ExportOptions(chakra=options))
     return folder
@@ -72,7 +72,7 @@ def test_the_jsonizer_sees_every_node(peer: Path, written: Path, tmp_path: Path)
     for path in sorted(written.glob("*.et")):
         run_peer(peer, "jsonizer", path, tmp_path / "out.json")
         _, *nodes = messages_of((tmp_path / "out.json").read_text())
-        ours = tracebraid.read_chakra(path)
+        ours = tracebraid.chakra.read(path)
         assert [int(node.get("id", 0)) for node in nodes] == ours.nodes.get_column("node_id").to_list()
         assert [node["type"] for node in nodes] == ours.nodes.get_column("type").cast(pl.String).to_list()
         assert [
@@ -85,7 +85,7 @@ def test_the_visualizer_draws_every_node(peer: Path, written: Path, tmp_path: Pa
     pytest.importorskip("graphviz")
     path = written / "job.0.et"
     run_peer(peer, "visualizer", path, tmp_path / "out.graphml")
-    ours = tracebraid.read_chakra(path)
+    ours = tracebraid.chakra.read(path)
     assert len(networkx.read_graphml(tmp_path / "out.graphml")) == ours.nodes.height
 
 
@@ -113,6 +113,6 @@ def feeder(peer: Path) -> Path:
 def test_the_feeder_hands_out_every_node(feeder: Path, written: Path) -> None:
     for path in sorted(written.glob("*.et")):
         done = subprocess.run([feeder, path], check=True, capture_output=True, text=True)
-        nodes = tracebraid.read_chakra(path).nodes
+        nodes = tracebraid.chakra.read(path).nodes
         totals = nodes.height, nodes.get_column("duration_micros").sum(), nodes.get_column("comm_size").sum()
         assert tuple(map(int, done.stdout.split())) == totals

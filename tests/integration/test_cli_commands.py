@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,8 +23,8 @@ from tests.integration.command import (
 )
 from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers import IdleCause
-from tracebraid.model.reason import OrphanReason
-from tracebraid.model.sentences import reason_sentence
+from tracebraid.model.coverage import OrphanReason
+from tracebraid.model.finding import reason_sentence
 
 
 def test_info_says_what_each_file_is(job: Path) -> None:
@@ -46,13 +47,13 @@ def test_link_of_a_pair_shows_the_ledger(pair: tuple[Path, Path]) -> None:
         "2 of 3",
         "1 of 2",
         reason_sentence(OrphanReason.OUTSIDE_WINDOW),
-        "no call with its correlation",
+        reason_sentence(OrphanReason.NO_CALL),
     ):
         assert words in text
 
 
 def test_link_as_json_has_the_documented_keys(pair: tuple[Path, Path]) -> None:
-    ranks = json.loads(succeed("link", *pair, "--json", by=run_process))["ranks"]
+    ranks = json.loads(succeed("link", *pair, "--json"))["ranks"]
     assert len(ranks) == 1
     assert set(ranks[0]) >= LEDGER_KEYS
     assert ranks[0]["rank"] == 0
@@ -73,7 +74,7 @@ def test_link_of_a_pair_writes_et_plus(pair: tuple[Path, Path], tmp_path: Path) 
 
 
 def test_link_of_a_folder_links_all_ranks_and_writes_their_et_plus(job: Path, tmp_path: Path) -> None:
-    found = json.loads(succeed("link", job, "--output", tmp_path / "new" / "out", "--json", by=run_process))
+    found = json.loads(succeed("link", job, "--output", tmp_path / "new" / "out", "--json"))
     assert [one["rank"] for one in found["ranks"]] == [0, 1]
     assert sorted(path.name for path in (tmp_path / "new" / "out").iterdir()) == [
         "et_plus_0.json",
@@ -93,18 +94,16 @@ def test_link_takes_a_kineto_trace_alone(pair: tuple[Path, Path]) -> None:
     assert {one["reason"] for one in ledger["orphans"]} == {"no-call"}
 
 
-def test_link_reads_the_execution_trace_from_standard_input(pair: tuple[Path, Path]) -> None:
-    found = json.loads(succeed("link", "-", pair[1], "--json", stdin=pair[0].read_bytes(), by=run_process))
-    assert found["ranks"][0]["host_ops"]["linked"] == 2
-
-
-def test_link_reads_gzip_from_standard_input(pair: tuple[Path, Path]) -> None:
-    found = json.loads(succeed("link", "-", pair[1], "--json", stdin=gzip.compress(pair[0].read_bytes())))
+@pytest.mark.parametrize(("packed", "by"), [(bytes, run_process), (gzip.compress, run)], ids=["text", "gzip"])
+def test_link_reads_the_execution_trace_from_standard_input(
+    pair: tuple[Path, Path], packed: Callable[[bytes], bytes], by: Callable[..., Done]
+) -> None:
+    found = json.loads(succeed("link", "-", pair[1], "--json", stdin=packed(pair[0].read_bytes()), by=by))
     assert found["ranks"][0]["host_ops"]["linked"] == 2
 
 
 def test_summary_shows_the_breakdown_the_kernels_and_the_ops(job: Path) -> None:
-    text = succeed("summary", job, by=run_process)
+    text = succeed("summary", job)
     for word in ("ProfilerStep#1", "gemm", "lost", "aten::mm", "idle", "compute"):
         assert word in text
 
@@ -186,7 +185,7 @@ def test_summary_shows_as_many_rows_as_asked_for(pair: tuple[Path, Path]) -> Non
 def demo_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Done, Path]:
     """`tracebraid demo DIR`, once."""
     folder = tmp_path_factory.mktemp("demo") / "copied" / "here"
-    return run_process("demo", folder), folder
+    return run("demo", folder), folder
 
 
 def test_the_demo_copies_the_traces_and_writes_their_et_plus(
@@ -256,3 +255,9 @@ def test_summary_says_why_the_device_is_idle(job: Path) -> None:
     idle_ns = [row["idle_ns"] for row in rank["breakdown"] if row["step"] is None]
     assert sum(idle_ns) > 0
     assert sum(row["idle_ns"] for row in rank["idle_causes"] if row["step"] is None) == sum(idle_ns)
+
+
+def test_the_manifest_says_which_torch_recorded_the_files(demo: Path) -> None:
+    files = json.loads(succeed("info", demo, "--json"))["files"]
+    manifest = json.loads((demo / "manifest_0.json").read_text(encoding="utf-8"))
+    assert {file["torch"] for file in files} == {manifest["torch"]}

@@ -5,23 +5,18 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
+import tracebraid
 from tests.builders import kernel, kineto_text, op, write
-from tests.integration.command import (
-    EVENTS,
-    fail,
-    run,
-    succeed,
-    truncated,
-    write_pair,
-)
+from tests.integration.command import EVENTS, fail, run, succeed, truncated, write_pair
 
 
 @pytest.mark.parametrize("arguments", [["info"], ["link"], ["summary"], ["link", "--json"]], ids=" ".join)
@@ -44,7 +39,7 @@ def test_a_damaged_trace_is_read_for_the_rest_with_a_located_warning(
     assert "2 of 3" in done.stdout
     assert "warning" not in done.stdout
     assert done.stderr.strip().startswith("warning: ")
-    assert "cut off" in done.stderr
+    assert "truncated" in done.stderr
     assert str(path) in done.stderr
 
 
@@ -66,10 +61,9 @@ def test_a_truncated_gzip_is_read_for_the_rest(pair: tuple[Path, Path], tmp_path
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["link", "--json"], ["summary"]], ids=" ".join)
-def test_a_reader_that_goes_away_leaves_no_traceback(job: Path, arguments: list[str]) -> None:
+def test_a_reader_that_goes_away_leaves_no_traceback(job: Path) -> None:
     """As `| head` does; here the pipe is closed before the first byte."""
-    command = [sys.executable, "-m", "tracebraid", arguments[0], str(job), *arguments[1:]]
+    command = [sys.executable, "-m", "tracebraid", "link", "--json", str(job)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -143,15 +137,6 @@ def test_control_characters_in_names_reach_no_terminal(tmp_path: Path) -> None:
     assert not any(line.strip() == "lines" for line in text.splitlines())
 
 
-def test_an_output_that_takes_ascii_alone_gets_what_it_can_take(pair: tuple[Path, Path]) -> None:
-    command = [sys.executable, "-m", "tracebraid", "summary", str(pair[1])]
-    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
-    assert done.returncode == 0
-    assert "gemm" in done.stdout
-    assert "Traceback" not in done.stderr
-
-
 @pytest.mark.parametrize(
     "arguments", [["analyze", "--list"], ["advise"], ["summary"], ["metrics"], ["check"]]
 )
@@ -161,11 +146,268 @@ def test_no_line_ends_in_spaces(arguments: list[str], job: Path) -> None:
     assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
 
 
-def test_a_terminal_without_block_characters_gets_ascii(job: Path) -> None:
+def test_an_output_that_takes_ascii_alone_gets_ascii_without_escapes(job: Path) -> None:
     command = [sys.executable, "-m", "tracebraid", "summary", str(job)]
-    done = subprocess.run(
-        command, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
-    )
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=True, env=env)
+    assert b"gemm" in done.stdout
     assert done.stdout.isascii()
     assert b"\\u" not in done.stdout
     assert b"\\x" not in done.stdout
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_name_in_square_brackets_is_said_as_it_is(tmp_path: Path) -> None:
+    annotation = {
+        "ph": "X",
+        "cat": "user_annotation",
+        "name": "[param|cuda]",
+        "pid": 1,
+        "tid": 1,
+        "ts": 0,
+        "dur": 900,
+    }
+    path = write(tmp_path / "kineto_trace_0.json", kineto_text([annotation, op("aten::mm", 1, 10, 20)]))
+    assert "[param|cuda] (1" in run("advise", path).stdout
+
+
+def test_a_path_in_place_of_a_command_is_told_which_to_give(tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert f"tracebraid summary {tmp_path}" in " ".join(done.stderr.split())
+
+
+# --- The command line on thresholds, wrong usage and bad input: one clear error each -----------------
+
+
+def test_enough_coverage_ends_well(pair: tuple[Path, Path]) -> None:
+    assert "2 of 3" in succeed("link", *pair, "--min-coverage", "0.25")
+
+
+def test_too_little_coverage_shows_the_ledger_and_ends_with_exit_code_1(pair: tuple[Path, Path]) -> None:
+    done = run("link", *pair, "--min-coverage", "0.99")
+    assert done.returncode == 1
+    assert "2 of 3" in done.stdout
+    assert done.stderr.strip() == "error: coverage is below 0.99: rank 0 0.2500"
+
+
+def test_too_little_coverage_leaves_the_json_whole(pair: tuple[Path, Path]) -> None:
+    done = run("link", *pair, "--min-coverage", "0.99", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["ranks"][0]["coverage"] == 0.25
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["info"],
+        ["link"],
+        ["link", "a", "b", "c"],
+        ["link", "a", "--nonsense"],
+        ["link", "a", "--min-coverage", "1.5"],
+        ["link", "a", "--min-coverage", "much"],
+        ["summary"],
+        ["summary", "a", "--top", "0"],
+        ["summary", "a", "b"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_ends_with_exit_code_2(arguments: list[str]) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+BAD_FILES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", "the file is empty"),
+    "png": (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "PNG picture"),
+    "text": (b"hello, world\n", "no trace"),
+    "other json": (b'{"a": 1}', "its keys are 'a'"),
+    "cut off in its header": (truncated(kineto_text(EVENTS), 0.02), ""),
+    "deep json": (b"[" * 100_000, ""),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_file_that_is_no_trace_is_one_clear_error(tmp_path: Path, name: str) -> None:
+    data, words = BAD_FILES[name]
+    path = tmp_path / "kineto_trace_0.json"
+    path.write_bytes(data)
+    said = fail("summary", path)
+    assert str(path) in said
+    assert words in said
+    assert said.strip().count("\n") == 0
+
+
+def test_info_goes_on_after_a_file_that_is_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_pair(tmp_path)
+    (tmp_path / "kineto_trace_9.json").write_bytes(b"\x89PNG")
+    done = run("info", ".")
+    assert done.returncode == 1
+    assert "torch_et_0.json" in done.stdout
+    assert "kineto_trace_9.json: this looks like a PNG picture" in done.stderr
+
+
+def test_traces_that_changed_places_are_told_apart(pair: tuple[Path, Path]) -> None:
+    said = fail("link", pair[1], pair[0])
+    assert "are the two swapped" in said
+
+
+def test_two_kineto_traces_are_no_pair(pair: tuple[Path, Path]) -> None:
+    assert "this is a Kineto trace" in fail("link", pair[1], pair[1])
+
+
+def test_an_execution_trace_has_no_summary(pair: tuple[Path, Path]) -> None:
+    assert "Execution Trace, which has no times" in fail("summary", pair[0])
+
+
+@pytest.mark.parametrize("command", ["info", "link", "summary"])
+def test_a_path_that_is_not_there_is_one_clear_error(tmp_path: Path, command: str) -> None:
+    said = fail(command, tmp_path / "missing")
+    assert "there is no such file" in said
+
+
+@pytest.mark.parametrize("command", ["info", "link", "summary"])
+def test_a_folder_without_traces_is_one_clear_error(tmp_path: Path, command: str) -> None:
+    (tmp_path / "notes.txt").write_text("x")
+    assert str(tmp_path) in fail(command, tmp_path)
+
+
+def test_a_rank_that_is_not_there_is_one_clear_error(job: Path) -> None:
+    done = run("summary", job, "--rank", "7")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "it has ranks 0, 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        ("no/such/folder/x.json", "its folder does not exist"),
+        ("a_file/x.json", "cannot be written"),
+        ("a_folder", "cannot be written"),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_one_clear_error(
+    pair: tuple[Path, Path], tmp_path: Path, place: str, words: str
+) -> None:
+    (tmp_path / "a_folder").mkdir()
+    (tmp_path / "a_file").write_text("x")
+    assert words in fail("link", *pair, "-o", tmp_path / place)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a_file", "a_folder"]
+
+
+def test_a_file_where_the_output_folder_should_be_is_one_clear_error(job: Path, tmp_path: Path) -> None:
+    (tmp_path / "a_file").write_text("x")
+    assert "a_file" in fail("link", job, "-o", tmp_path / "a_file")
+    assert "a_file" in fail("demo", tmp_path / "a_file")
+    assert (tmp_path / "a_file").read_text() == "x"
+
+
+def test_an_output_that_cannot_be_filled_is_refused_and_not_left_out_in_silence(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """A Kineto trace alone has no ET+: `-o` that writes nothing must say so."""
+    done = run("link", pair[1], "-o", tmp_path / "out")
+    assert "Execution Trace" in done.stderr
+
+
+# --- Does one bad rank, or a lost Execution Trace, cost no other rank, and is it never passed o ------
+
+
+@pytest.fixture
+def demo_job(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(tracebraid.demo_path(), tmp_path / "job"))
+
+
+@pytest.mark.parametrize("command", ["link", "summary"])
+def test_a_rank_that_cannot_be_read_costs_no_other_and_fails_the_command(
+    demo_job: Path, command: str
+) -> None:
+    (demo_job / "kineto_trace_0.json.gz").write_bytes(b"")
+    done = run(command, demo_job, "--json")
+    assert done.returncode == 1
+    assert [rank["rank"] for rank in json.loads(done.stdout)["ranks"]] == [1]
+    assert "rank 0 is skipped" in run(command, demo_job).stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["link", "summary"])
+def test_one_rank_under_two_names_counts_once_and_fails_the_command(demo_job: Path, command: str) -> None:
+    for kind in ("kineto_trace", "torch_et"):
+        shutil.copy(demo_job / f"{kind}_0.json.gz", demo_job / f"{kind}_1.json.gz")
+    done = run(command, demo_job, "--json")
+    assert done.returncode == 1
+    assert [rank["rank"] for rank in json.loads(done.stdout)["ranks"]] == [0]
+    checked = run("check", demo_job, "--json")
+    assert checked.returncode == 1
+    codes = [finding["code"] for finding in json.loads(checked.stdout)["findings"]]
+    assert "runs-mixed" in codes
+
+
+def test_a_lost_execution_trace_fails_the_threshold(demo_job: Path) -> None:
+    assert run("link", demo_job, "--min-coverage", "0.99").returncode == 0
+    (demo_job / "torch_et_1.json.gz").unlink()
+    done = run("link", demo_job, "--min-coverage", "0.99")
+    assert done.returncode == 1
+    assert "rank 1 0.0000" in done.stderr
+
+
+def test_a_job_without_any_execution_trace_is_measured_by_its_launches(demo_job: Path) -> None:
+    for rank in (0, 1):
+        (demo_job / f"torch_et_{rank}.json.gz").unlink()
+    assert run("link", demo_job, "--min-coverage", "0.99").returncode == 0
+
+
+# --- What starting the command line costs ------------------------------------------------------------
+
+
+def python(code: str, *arguments: object) -> str:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+HEAVY = "print(sorted({'torch', 'pandas', 'jinja2', 'plotly', 'ray', 'matplotlib'} & set(sys.modules)))"
+
+
+def test_importing_loads_no_heavy_library() -> None:
+    assert python(f"import sys, tracebraid; {HEAVY}") == "[]\n"
+
+
+def test_opening_linking_and_asking_load_no_heavy_library(job: Path) -> None:
+    code = (
+        "import sys, tracebraid; job = tracebraid.open(sys.argv[1]); job[0]; tracebraid.analyses.breakdown(job);"
+        f"tracebraid.analyses.kernels(job); tracebraid.analyses.ops(job); {HEAVY}"
+    )
+    assert python(code, job) == "[]\n"
+
+
+# --- Results that standard output does not take end in one line --------------------------------------
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("arguments", [("--version",), ("info", "{demo}", "--json")], ids=" ".join)
+def test_a_full_disk_behind_standard_output_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
+    demo = tracebraid.demo_path() / "kineto_trace_0.json.gz"
+    with FULL.open("w") as full:
+        done = ended([str(demo) if part == "{demo}" else part for part in arguments], full)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: standard output: it cannot be written")
+    assert done.stderr.count("\n") == 1
+
+
+def ended(arguments: list[str], out: IO[str]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tracebraid", *arguments]
+    return subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
+
+
+def test_a_process_without_standard_output_ends_well() -> None:
+    command = 'exec "$@" >&-'
+    line = ["sh", "-c", command, "sh", sys.executable, "-m", "tracebraid", "metrics", "--list"]
+    done = subprocess.run(line, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

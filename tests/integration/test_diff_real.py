@@ -16,13 +16,11 @@ from torch.profiler import ProfilerActivity, profile, schedule
 import tracebraid
 from tests.integration.command import run
 from tracebraid.model.answers import DiffChange, DiffPart
-from tracebraid.model.questions.comparison import CautionCode
+from tracebraid.model.questions import CautionCode
 
 pytestmark = pytest.mark.torch
 
 STEPS = 12
-FAR_SLOWER = "300%"
-"""Two captures of one program differ by what else the machine does: nothing of it makes a step four times as long."""
 
 
 def model(added: bool) -> Callable[[], None]:
@@ -72,13 +70,12 @@ def captures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
-def test_the_same_program_twice_runs_the_same_and_raises_no_alarm(captures: dict[str, Path]) -> None:
+def test_the_same_program_twice_runs_the_same(captures: dict[str, Path]) -> None:
     found = tracebraid.diff(captures["first"], captures["again"])
     assert found.changed_ops.filter(~found.changed_ops.get_column("irregular")).is_empty()
-    assert found.can_judge
+    # A machine that got slower or faster between the two is not a difference of the programs.
+    assert {caution.code for caution in found.cautions} <= {CautionCode.DRIFT}
     assert found.parts.get_column("difference_ns").sum() == found.difference_ns
-    done = run("diff", captures["first"], captures["again"], "--fail-on-regression", FAR_SLOWER)
-    assert done.returncode == 0
 
 
 def test_an_added_op_is_found_forward_and_backward(captures: dict[str, Path]) -> None:

@@ -12,10 +12,8 @@ pytest.importorskip("torch")
 
 from tests.integration.models.capturing import captured, torch_flops
 from tests.integration.models.small import Step, recommender_step, resnet_step, transformer_step
-from tracebraid.analysis.efficiency.counted_ops import counted_ops
-from tracebraid.analysis.efficiency.mfu import mfu
-from tracebraid.analysis.efficiency.op_costs import op_costs
-from tracebraid.analysis.efficiency.recomputation import recomputation
+from tracebraid.analysis.efficiency.counted_ops import counted_ops, recomputation
+from tracebraid.analysis.efficiency.roofline import mfu, op_costs
 from tracebraid.model.linked_trace import LinkedTrace
 
 pytestmark = pytest.mark.torch
@@ -73,8 +71,8 @@ def test_what_a_checkpoint_computes_again_is_in_hardware_flops_alone(reentrant: 
     plain = captured(transformer_step(), tmp_path)
     assert recomputation(plain).is_empty()
     linked = captured(transformer_step(reentrant), tmp_path)
-    model, hardware = mfu(linked, "step").select("model_flops", "hardware_flops").row(1)
-    assert model == mfu(plain, "step").get_column("model_flops").to_list()[1]
+    model, hardware = mfu(linked.with_annotation("step")).select("model_flops", "hardware_flops").row(1)
+    assert model == mfu(plain.with_annotation("step")).get_column("model_flops").to_list()[1]
     again = recomputation(linked)
     matrices = again.filter(pl.col("family").is_in(MATRIX_FAMILIES)).get_column("flops").sum()
     backward = op_costs(linked).filter(pl.col("name").str.contains("attention_for_cpu_backward"))

@@ -17,7 +17,7 @@ from tests.builders import call, et_text, kernel, kineto_text, node, op, write
 from tests.integration.command import run, write_pair
 from tests.unit.linking.made import et_of
 from tracebraid.errors import ArgumentError, OutputError
-from tracebraid.exporters.tables.exported_table import ExportedTable
+from tracebraid.exporters.tables import ExportedTable
 from tracebraid.model.export_format import ExportFormat, fits
 
 HOSTILE = "=cmd|' /C calc'!A0</script>\u202e\U0001f600\x1b[31m\n" + "x" * 10_000
@@ -118,7 +118,7 @@ def test_the_timeline_the_links_and_the_nodes_are_those_of_the_model(
 
 def test_the_answers_are_those_of_the_analyses(folder: Path, exports: dict[str, Path]) -> None:
     job = tracebraid.open(folder)
-    for analysis in tracebraid.analyses():
+    for analysis in tracebraid.analyses.catalog():
         expected = tracebraid.analyze(analysis.name, job).frame
         frame = pl.read_parquet(exports["parquet"] / f"answers_{analysis.table.name}.parquet")
         assert frame.equals(in_files(expected), null_equal=True), analysis.name
@@ -175,12 +175,21 @@ def test_of_a_step_there_are_its_events_and_its_work(folder: Path, tmp_path: Pat
     assert read["answers_kernels"].get_column("step").to_list() == ["ProfilerStep#1"]
 
 
-@pytest.mark.parametrize("wrong", [{"step": "9"}, {"rank": 7}, {"step": "1", "annotation": "none"}])
+@pytest.mark.parametrize("wrong", [{"step": "9"}, {"rank": 7}])
 def test_what_is_not_there_is_an_error_and_leaves_nothing(
     folder: Path, tmp_path: Path, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(ArgumentError):
         tracebraid.export(tracebraid.open(folder), tmp_path / "a", "csv", tracebraid.ExportOptions(**wrong))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_step_of_an_annotation_that_is_not_there_is_an_error_and_leaves_nothing(
+    folder: Path, tmp_path: Path
+) -> None:
+    job = tracebraid.open(folder, annotation="none")
+    with pytest.raises(ArgumentError, match="no step is marked by none"):
+        tracebraid.export(job, tmp_path / "a", "csv", tracebraid.ExportOptions(step="1"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -242,3 +251,20 @@ def test_the_names_of_a_format_fit_it(to: ExportFormat) -> None:
     assert to.suffixes
     assert all(fits(f"run{suffix}", to) for suffix in to.suffixes)
     assert fits("run-3.1", to)
+
+
+def test_headers_are_exported_in_one_order(tmp_path: Path) -> None:
+    """The order of the members of a header means nothing."""
+    forms = {
+        "first": {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "x"}], "a": {"c": 1, "b": 2}},
+        "same": {"a": {"b": 2, "c": 1}, "deviceProperties": [{"name": "x", "id": 0}], "schemaVersion": 1},
+    }
+    found = []
+    for name, members in forms.items():
+        text = json.dumps({**members, "traceEvents": [op("aten::mm", 0, 5)]})
+        path = write(tmp_path / f"{name}_0.json", text)
+        tracebraid.export(tracebraid.open(path), tmp_path / f"{name}.sqlite", "sqlite")
+        with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as connection:
+            found.append(connection.execute("select key, value from run_headers order by rowid").fetchall())
+    assert len(found[0]) == 3
+    assert found[0] == found[1]

@@ -17,7 +17,7 @@ import pytest
 
 from tests.integration.running import run_command
 from tracebraid.recorders import launcher
-from tracebraid.recorders.launcher.environment import child_environment
+from tracebraid.recorders.launcher.launch import child_environment
 from tracebraid.recorders.session.settings import Settings
 
 SEES = """

@@ -25,6 +25,7 @@ from tests.integration.native import (
 )
 from tests.integration.running import run_script
 from tests.integration.test_native_faults import checkpointed, in_another_order, raising
+from tests.waiting import HANG_S
 from tracebraid.errors import CaptureError
 
 torch = pytest.importorskip("torch")
@@ -126,13 +127,13 @@ def test_a_thread_that_is_still_inside_leaves_its_open_node(tmp_path: Path) -> N
         with torch.profiler.record_function("held"):
             torch.ones(2)
             inside.set()
-            go_on.wait(30)
+            go_on.wait(HANG_S)
         torch.zeros(2)
 
     thread = threading.Thread(target=work)
     with native(tmp_path / "et.json"):
         thread.start()
-        inside.wait(30)
+        inside.wait(HANG_S)
     go_on.set()
     thread.join()
     nodes = assert_whole(tmp_path / "et.json")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("numba")
 
-from benchmarks.whatif_programs.pairs import capture_pair, measured_pair
-from tests.integration.calm import shared_capture
+from benchmarks.whatif_pairs.capture import VARIANTS, capture_pair, loop_of
+from benchmarks.whatif_pairs.declare import pairs
+from benchmarks.whatif_pairs.judge import judged
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -20,13 +24,27 @@ PLANTED_MS = {"loader_sleep": 4.0, "straggler": 15.0}
 """What the program sleeps in a step, and does not with the change."""
 
 
-@pytest.mark.parametrize("name", list(PLANTED_MS))
-def test_a_gain_is_predicted_from_the_capture_without_the_change(
-    tmp_path_factory: pytest.TempPathFactory, name: str
-) -> None:
-    folder = shared_capture(tmp_path_factory, f"pair_{name}", lambda folder: capture_pair(name, folder, 1))
-    found = measured_pair(name, folder, 1)
-    noise_ms = NOISE * found.spread_ms
-    assert abs(found.error_ms) <= max(OFF * abs(found.measured_ms), noise_ms)
+ATTEMPTS = 3
+"""How often a pair is captured before it counts: on a busy machine a process may wait in one half of a pair only."""
+
+
+def spread_ms(capture: Path) -> float:
+    """The distance of the quartiles of the recorded steps."""
+    return float(np.subtract(*np.quantile(loop_of(capture).recorded, [0.75, 0.25])))
+
+
+def is_predicted(name: str, folder: Path) -> bool:
+    """Whether the gain that was measured was predicted, and no less than what the change removes."""
+    pair = pairs()[name]
+    capture_pair(pair, folder, rounds=1, attempts=1)
+    (found,) = judged(pair, folder, rounds=1, captured=1).recorded
+    noise_ms = NOISE * max(spread_ms(folder / name / f"{variant}_1") for variant in VARIANTS)
     # A sleep takes no less than it says, however busy the machine is; at most the other rank hides some of it.
-    assert found.predicted_ms >= PLANTED_MS[name] - max(OFF * PLANTED_MS[name], noise_ms)
+    least_ms = PLANTED_MS[name] - max(OFF * PLANTED_MS[name], noise_ms)
+    off_ms = abs(found.gain_ms - found.real_gain_ms)
+    return off_ms <= max(OFF * abs(found.real_gain_ms), noise_ms) and found.gain_ms >= least_ms
+
+
+@pytest.mark.parametrize("name", list(PLANTED_MS))
+def test_a_gain_is_predicted_from_the_capture_without_the_change(tmp_path: Path, name: str) -> None:
+    assert any(is_predicted(name, tmp_path / str(attempt)) for attempt in range(ATTEMPTS))

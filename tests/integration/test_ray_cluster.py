@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ import pytest
 
 import tracebraid
 from tests.integration.command import Done, run
-from tracebraid.engine.cluster import ray_engine
+from tests.waiting import HANG_S, wait_for
+from tracebraid.engine import ray_engine
 from tracebraid.errors import EngineError
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -33,14 +35,14 @@ pytestmark = [
 DRIVER = """
 import os, sys, time
 from pathlib import Path
-from tracebraid.engine.cluster.ray_engine import RayEngine
+from tracebraid.engine.ray_engine import RayEngine
 from tracebraid.model.rank_files import RankFiles
 
 address, folder = sys.argv[1:]
 
 def work(files, progress):
     Path(folder, str(files.rank)).write_text(str(os.getpid()))
-    time.sleep(300)
+    time.sleep(3600)
 
 list(RayEngine(address).outcomes(work, [RankFiles(rank, None, None) for rank in range(4)], None))
 """
@@ -56,7 +58,7 @@ address, traces, folder = sys.argv[1:]
 driver = os.getpid()
 
 def killed_once(linked):
-    breakdown = tracebraid.breakdown(linked)
+    breakdown = tracebraid.analyses.breakdown(linked)
     marker = Path(folder, "killed")
     if linked.rank == 1 and os.getpid() != driver and not marker.exists():
         marker.touch()
@@ -153,7 +155,7 @@ def test_a_worker_that_is_killed_in_the_middle_changes_no_byte(
     arguments = [cluster.address, str(demo), str(tmp_path)]
     done = subprocess.run([sys.executable, "-c", KILLED, *arguments], capture_output=True, check=False)
     assert (tmp_path / "killed").exists()
-    frames = [tracebraid.breakdown(linked) for linked in tracebraid.open(demo)]
+    frames = [tracebraid.analyses.breakdown(linked) for linked in tracebraid.open(demo)]
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout == b"".join(rows(frames))
 
@@ -163,7 +165,7 @@ def test_the_nodes_must_have_the_same_version(
 ) -> None:
     monkeypatch.setattr(ray_engine, "__version__", "0.0.1")
     with pytest.raises(EngineError, match=r"node .* has Tracebraid .* and this process 0\.0\.1"):
-        list(tracebraid.open(demo, engine="ray").each(tracebraid.breakdown))
+        list(tracebraid.open(demo, engine="ray").each(tracebraid.analyses.breakdown))
 
 
 def raising(linked: LinkedTrace) -> None:
@@ -177,6 +179,25 @@ def test_an_error_of_a_question_arrives_as_itself(cluster: Any, demo: Path) -> N
     assert "raising" in str(raised.value.__cause__)
 
 
+def fails_beside(linked: LinkedTrace, folder: str) -> None:
+    """On rank 0 an error, as soon as rank 1 is worked on; that goes on until it is cancelled."""
+    begun = Path(folder, "begun")
+    if linked.rank == 1:
+        begun.write_text(str(os.getpid()))
+        while True:
+            time.sleep(0.01)
+    wait_for(begun.exists)
+    raise KeyError("rank 0")
+
+
+def test_a_worker_whose_task_is_cancelled_takes_no_other(cluster: Any, demo: Path, tmp_path: Path) -> None:
+    """It may have been cancelled in an import, which leaves half a module behind."""
+    with pytest.raises(KeyError, match="rank 0"):
+        list(tracebraid.open(demo, engine="ray").each(partial(fails_beside, folder=str(tmp_path))))
+    worker = Path("/proc", (tmp_path / "begun").read_text())
+    wait_for(lambda: not worker.exists())
+
+
 def test_ctrl_c_cancels_the_tasks(cluster: Any, tmp_path: Path) -> None:
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, cluster.address, str(tmp_path)], stderr=subprocess.PIPE, text=True
@@ -185,19 +206,12 @@ def test_ctrl_c_cancels_the_tasks(cluster: Any, tmp_path: Path) -> None:
         wait_for(lambda: len(list(tmp_path.iterdir())) == 2)
         workers = [int(path.read_text()) for path in tmp_path.iterdir()]
         driver.send_signal(signal.SIGINT)
-        _, errors = driver.communicate(timeout=40)
+        _, errors = driver.communicate(timeout=HANG_S)
     finally:
         driver.kill()
     assert "KeyboardInterrupt" in errors
     assert driver.returncode != 0
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
-
-
-def wait_for(condition: Callable[[], bool], most_s: float = 60) -> None:
-    deadline_s = time.monotonic() + most_s
-    while not condition():
-        assert time.monotonic() < deadline_s, "it did not happen in time"
-        time.sleep(0.1)
 
 
 def test_a_cluster_of_its_own_ends_with_the_command(demo: Path) -> None:
@@ -225,8 +239,8 @@ def waits_on(linked: LinkedTrace, folder: str, doomed: str) -> Any:
 
     if ray.get_runtime_context().get_node_id() == doomed:
         (Path(folder) / "running").touch()
-        time.sleep(300)
-    return tracebraid.breakdown(linked)
+        time.sleep(3600)
+    return tracebraid.analyses.breakdown(linked)
 
 
 def test_a_node_that_is_lost_in_the_middle_changes_no_byte(cluster: Any, demo: Path, tmp_path: Path) -> None:
@@ -243,4 +257,4 @@ def test_a_node_that_is_lost_in_the_middle_changes_no_byte(cluster: Any, demo: P
     found = list(job.each(partial(waits_on, folder=str(tmp_path), doomed=doomed.node_id)))
     thread.join()
     assert (tmp_path / "running").exists()
-    assert rows(found) == rows(tracebraid.breakdown(linked) for linked in tracebraid.open(demo))
+    assert rows(found) == rows(tracebraid.analyses.breakdown(linked) for linked in tracebraid.open(demo))

@@ -43,20 +43,20 @@ def parents(path: Path) -> dict[int, int]:
 def test_wrong_parents_are_repaired_and_the_words_tell_what_changed(demo: Path, tmp_path: Path) -> None:
     misled = misled_copy(demo, tmp_path / "misled")
     job = Path(shutil.copytree(misled, tmp_path / "job"))
-    done = run_process("check", job, "--repair")
+    done = run("check", job, "--repair")
     assert (done.returncode, done.stderr) == (0, "")
     first, second, *_, last = done.stdout.splitlines()
     nodes = [load(demo / f"torch_et_{rank}.json.gz")["nodes"] for rank in (0, 1)]
     changed = [f"{len(wrong_parents(one))} of {len(one):,} nodes" for one in nodes]
     assert first.startswith(f"{job / 'torch_et_0.json.gz'}: {changed[0]}")
-    assert first.endswith("the file as it was is torch_et_0.json.gz.orig")
+    assert first.endswith("the original is torch_et_0.json.gz.orig")
     assert second.startswith(f"{job / 'torch_et_1.json.gz'}: {changed[1]}")
-    assert last == f"{job}: it links; nothing to complain about"
+    assert last == f"{job}: it links; no problems"
     for rank in (0, 1):
         name = f"torch_et_{rank}.json.gz"
         assert (job / f"{name}.orig").read_bytes() == (misled / name).read_bytes()
     before = content(job)
-    again = run_process("check", job, "--repair")
+    again = run("check", job, "--repair")
     assert again.stdout.splitlines()[:2] == [
         f"{job / f'torch_et_{n}.json.gz'}: nothing to repair" for n in (0, 1)
     ]
@@ -165,7 +165,7 @@ def test_an_original_whose_repaired_file_is_gone_breaks_nothing(tmp_path: Path) 
     (tmp_path / ET).unlink()
     done = run("check", tmp_path, "--repair")
     assert done.returncode == 1
-    assert f"{ET} is not there" in done.stdout
+    assert f"{ET} is missing" in done.stdout
 
 
 # --- nothing is lost --------------------------------------------------------------------------------

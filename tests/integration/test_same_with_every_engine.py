@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
+import re
 import shlex
 import shutil
+import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,13 +20,14 @@ from tests.engines import PickledFromTheLast, opened_by
 from tests.integration.command import Done, run
 from tests.planted import write_ranks
 from tests.unit.reports.runs import planted_scene
+from tracebraid.engine.pool import ProcessPool
 from tracebraid.model.engine import Engine, InProcess
 from tracebraid.model.export_format import ExportFormat
 
 ENGINES: dict[str, Engine] = {"here": InProcess(), "elsewhere": PickledFromTheLast()}
 
 COMMANDS = [
-    *("demo --json", "summary DEMO --json", "advise DEMO --by-graph --json", "report DEMO --json"),
+    *("demo --json", "summary DEMO --json", "advise DEMO --json", "report DEMO --json"),
     *("link DEMO -o out", "link DEMO -o out --align-clocks --json", "analyze stragglers DEMO --json"),
     *("export DEMO --to perfetto -o out", "export DEMO --to parquet -o out"),
     *("summary PATH", "advise PATH --json", "report PATH -o out.html --rank 1", "metrics PATH --csv"),
@@ -96,14 +102,16 @@ def test_what_cannot_be_read_is_left_out_alike(command: str, faulty: Path, tmp_p
 
 def test_every_analysis_answers_the_same(devices: Path) -> None:
     jobs = [tracebraid.open(devices, engine=engine) for engine in ENGINES.values()]
-    for analysis in tracebraid.analyses():
+    for analysis in tracebraid.analyses.catalog():
         here, elsewhere = (tracebraid.analyze(analysis.name, job) for job in jobs)
         assert_frame_equal(here.frame, elsewhere.frame)
         assert here.lacks == elsewhere.lacks
 
 
 def test_what_a_notebook_defines_is_asked_elsewhere(devices: Path) -> None:
-    events = tracebraid.metric(name="events", unit="count")(lambda linked, _: linked.timeline.events.height)
+    events = tracebraid.plugins.metric(name="events", unit="count")(
+        lambda linked: linked.timeline.events.height
+    )
     found = [
         tracebraid.metrics(tracebraid.open(devices, engine=engine), only=[events])
         for engine in ENGINES.values()
@@ -129,3 +137,65 @@ def test_two_traces_whose_names_are_swapped_are_both_asked(devices: Path, tmp_pa
         shutil.copy(devices / source, tmp_path / target)
     done = said("analyze breakdown PATH --json", tmp_path, tmp_path)
     assert {row["rank"] for row in json.loads(done.stdout)} == {0, 1}
+
+
+# --- The process pool prints and writes the same bytes as this process alone -------------------------
+
+
+POOL_COMMANDS = [
+    ["report", "{path}", "--json"],
+    ["export", "{path}", "--to", "perfetto", "-o", "{out}/job.pftrace.gz"],
+    ["check", "{path}", "--json"],
+    ["link", "{path}", "--align-clocks", "-o", "{out}/linked"],
+    ["pack", "{path}", "-o", "{out}/job.tbstore"],
+]
+"""Of each kind one; all commands run by an engine that pickles in `test_same_with_every_engine`."""
+
+
+def result(words: list[str], path: Path, out: Path, engine: str) -> tuple[Done, dict[str, bytes]]:
+    """How a command ends, and what it has written, by the names of the files."""
+    out.mkdir()
+    done = run(*(word.format(path=path, out=out) for word in words), "--engine", engine)
+    said = done._replace(stderr=done.stderr.replace(str(out), "OUT"))
+    return said, files_of(out)
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    """What a folder holds, by the names of the files."""
+    files = (file for file in folder.rglob("*") if file.is_file())
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
+
+
+@pytest.mark.parametrize("words", POOL_COMMANDS, ids=" ".join)
+def test_the_pool_answers_as_this_process_does(words: list[str], demo: Path, tmp_path: Path) -> None:
+    here, written_here = result(words, demo, tmp_path / "here", "in-process")
+    there, written_there = result(words, demo, tmp_path / "there", "pool")
+    assert here.returncode == 0, here.stderr
+    assert there == here
+    assert sorted(written_there) == sorted(written_here)
+    assert [name for name, content in written_here.items() if written_there[name] != content] == []
+    assert bool(written_here) == any("{out}" in word for word in words)
+
+
+def test_a_worker_that_is_killed_in_the_middle_changes_no_byte(demo: Path, tmp_path: Path) -> None:
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    for rank in range(6):
+        text = gzip.decompress((demo / "kineto_trace_0.json.gz").read_bytes())
+        own = re.sub(rb'("rank": ?)0', rb"\g<1>%d" % rank, text, count=1)
+        (traces / f"kineto_trace_{rank}.json").write_bytes(own)
+    killed: list[int] = []
+
+    def kill_once(share: float) -> None:
+        if share > 0.3 and not killed:
+            children = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+            killed.append(int(children[0]))
+            os.kill(killed[0], signal.SIGKILL)
+
+    tracebraid.pack(traces, tmp_path / "here", engine="in-process")
+    packed = tracebraid.pack(traces, tmp_path / "there", engine=ProcessPool(2), progress=kill_once)
+    assert killed
+    assert packed.packed == tuple(range(6))
+    written = [files_of(tmp_path / name) for name in ("here", "there")]
+    assert len(written[0]) > 12
+    assert written[0] == written[1]

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -17,6 +17,10 @@ import tracebraid
 from tests.integration.command import fail, run, run_process, succeed
 from tests.planted import write_ranks
 from tests.planted.scenes import clean
+from tests.waiting import HANG_S, wait_for
+from tracebraid.cli.table_output import Format, Target, write_rows
+from tracebraid.queries.database import QueryLimits, database
+from tracebraid.reports.machine import rows_json
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def test_people_get_the_first_rows_and_are_told_that_there_are_more(traces: Path
     text = succeed("sql", traces, "select name from events order by ts_ns, event_id", "--top", 3)
     assert len(text.split("There are more rows")[0].strip().splitlines()) == 2 + 3
     assert "There are more rows" not in succeed("sql", traces, STEPS)
-    assert "There are no rows" in succeed("sql", traces, "select * from steps where rank > 7")
+    assert "No rows" in succeed("sql", traces, "select * from steps where rank > 7")
 
 
 def test_what_there_is_is_listed_without_a_path() -> None:
@@ -128,16 +132,115 @@ def test_no_ranks_are_no_rows(tmp_path: Path, traces: Path) -> None:
     assert tracebraid.sql(linked, "select * from nodes").height == 0
 
 
-def test_ctrl_c_ends_a_query(traces: Path) -> None:
-    slow = "select count(*) from range(1000000) a, range(10000000) b where (a.range * b.range) % 7 = 3"
-    command = [sys.executable, "-m", "tracebraid", "sql", str(traces), slow]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    time.sleep(4)
-    assert process.poll() is None
-    os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert process.returncode not in (0, None)
-    assert (out, "Traceback" in err) == ("", False)
+ENDLESS = "select count(*) from range(1000000) a, range(10000000) b where (a.range * b.range) % 7 = 3"
+MAIN = "import runpy; runpy.run_module('tracebraid', run_name='__main__', alter_sys=True)"
+IGNORED = f"import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); {MAIN}"
+"""As a shell starts what it runs in the background."""
+TAKEN = f"""
+import ctypes, tracebraid.ctrl_c as ctrl_c
+take_back, ctypes_signal, taken = ctrl_c.take_back, ctypes.CDLL(None).signal, []
+def taking_first():
+    if not taken:
+        taken.append(ctypes_signal(2, 1))
+    take_back()
+ctrl_c.take_back = taking_first
+{MAIN}
+"""
+"""A library puts a handler in the place of Python's while the query runs, and calls no other."""
+
+
+@pytest.mark.parametrize("program", [MAIN, IGNORED, TAKEN], ids=["usual", "ignored", "taken"])
+def test_ctrl_c_ends_a_query(traces: Path, program: str) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        f"import signal; signal.signal(2, signal.default_int_handler); {program}",
+    ]
+    with subprocess.Popen(
+        [*command, "sql", str(traces), ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            engine = running_child(process.pid)
+            os.kill(process.pid, signal.SIGINT)
+            out, err = process.communicate(timeout=HANG_S)
+        finally:
+            process.kill()
+    assert (process.returncode, out, err.strip()) == (130, "", "interrupted")
+    assert not engine.exists()
+
+
+def running_child(pid: int) -> Path:
+    """The process that a process has started, once that has computed for a while."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    wait_for(children.read_text)
+    child = Path("/proc") / children.read_text().split()[0]
+
+    def used_ticks() -> int:
+        return int((child / "stat").read_text().rpartition(")")[2].split()[11])
+
+    wait_for(lambda: used_ticks() > 2 * os.sysconf("SC_CLK_TCK"))
+    return child
+
+
+@pytest.mark.parametrize("query", ["select range(1000000000)", "select repeat('x', 3000000000)"])
+def test_a_query_that_needs_too_much_memory_is_refused_it(traces: Path, query: str) -> None:
+    command = [sys.executable, "-m", "tracebraid", "sql", str(traces), query, "--memory", "64"]
+    program = (
+        f"import resource, subprocess; done = subprocess.run({command!r}, capture_output=True, text=True); "
+        "print(done.returncode, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10, done.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    code, peak_mib, error = done.stdout.split(" ", 2)
+    assert code == "1"
+    assert int(peak_mib) < 600
+    assert "64 MiB" in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_a_result_of_many_slices_is_the_same_in_every_form(traces: Path, tmp_path: Path) -> None:
+    query = (
+        "select range as a, '=' || range as b, [range] as c, sum(range) over (order by range) as d, "
+        "case when range > 15000 then 9223372036854775807::hugeint * range end as e, 1.5 as f, "
+        "null as g, 'x'::enum('x', 'y') as h from range(20000) order by a desc"
+    )
+    wanted = tracebraid.open(traces).sql(query)
+    assert (wanted.height, wanted["a"].to_list()) == (20000, list(range(19999, -1, -1)))
+    assert wanted.schema["d"] == pl.Int64
+    assert wanted.schema["e"] == pl.Decimal(38, 0)
+    outs = {form: tmp_path / f"rows.{form}" for form in ("csv", "json", "parquet")}
+    for out in outs.values():
+        succeed("sql", traces, query, "-o", out)
+    assert pl.read_parquet(outs["parquet"]).equals(wanted)
+    rows = json.loads(outs["json"].read_text())
+    assert [row["a"] for row in rows] == wanted["a"].to_list()
+    assert [row["c"] for row in rows] == wanted["c"].to_list()
+    assert outs["json"].read_bytes() == rows_json(wanted)
+    lines = outs["csv"].read_text().splitlines()
+    assert len(lines) == 1 + wanted.height
+    assert lines[1].startswith("19999,'=19999,[19999],")
+    assert json.loads(succeed("sql", traces, "select 1 as a from range(0)", "--json")) == []
+    assert succeed("sql", traces, "select 1 as a from range(0)", "--csv") == "a\n"
+
+
+def test_a_slice_of_narrow_columns_has_no_more_values_than_one_of_wide_columns(traces: Path) -> None:
+    """A million bits are 128 KiB, and a million objects of Python as JSON."""
+    with database(QueryLimits()) as engine:
+        engine.open(traces, [])
+        slices = [*engine.answer("select range % 2 = 0 as a, range % 3 = 0 as b from range(1000000)")]
+    assert sum(rows.height for rows in slices) == 1_000_000
+    assert max(rows.height * rows.width for rows in slices) <= 1 << 18
+    assert len(slices) < 20
+
+
+@pytest.mark.parametrize("form", [Format.CSV, Format.JSON, Format.PARQUET])
+def test_a_result_that_fails_on_its_way_leaves_no_file(form: Format, tmp_path: Path) -> None:
+    def slices() -> Iterator[pl.DataFrame]:
+        yield from [pl.DataFrame({"a": [1]})] * 3
+        raise tracebraid.QueryError("it needs more", "Ask for fewer rows")
+
+    with pytest.raises(tracebraid.QueryError):
+        write_rows(slices(), Target(form, tmp_path / f"rows.{form.value}"))
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_it_prints_nothing_but_the_answer(traces: Path) -> None:

@@ -16,15 +16,15 @@ from tests.engines import PickledFromTheLast
 from tests.integration.command import run
 from tests.planted import write_ranks
 from tests.unit.reports.runs import planted_scene
-from tracebraid.analysis.catalog import ANALYSES
-from tracebraid.api.stored_questions import stored_questions
+from tracebraid.analysis.catalog import rank_analyses
+from tracebraid.api.packing import stored_questions
 from tracebraid.errors import InputError
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.store.answers.answered_trace import AnsweredTrace
 from tracebraid.store.answers.joined import joined_file
-from tracebraid.store.answers.schemas import schemas
-from tracebraid.store.layout import table_file
-from tracebraid.store.tables import STORED_TABLES
+from tracebraid.store.answers.stored_answers import schemas
+from tracebraid.store.manifest import table_file
+from tracebraid.store.opening import STORED_TABLES
 
 PAIRS = Path(os.environ.get("TRACEBRAID_TRACES", "")) / "pairs"
 
@@ -69,7 +69,7 @@ def compare_all(traces: Path, store: Path) -> int:
 def test_every_stored_table_has_a_schema_that_is_known(demo: Path) -> None:
     """Otherwise what another wrote into a store is taken for an answer, whatever its columns."""
     linked = tracebraid.open(demo)[0]
-    analyses = {analysis.key: analysis.table.polars_schema() for analysis in ANALYSES}
+    analyses = {analysis.key: analysis.table.polars_schema() for analysis in rank_analyses()}
     for key, question in stored_questions(0).items():
         answer = question(linked)
         if isinstance(answer, pl.DataFrame):
@@ -111,7 +111,7 @@ def without_tables(stores: dict[str, tuple[Path, Path]], tmp_path: Path) -> Path
     "command",
     [
         *(("analyze", name, "PATH", "--json") for name in ("breakdown", "stragglers", "collectives", "ops")),
-        *(("summary", "PATH", "--json"), ("metrics", "PATH", "--json"), ("advise", "PATH", "--json")),
+        *(("summary", "PATH", "--json"), ("metrics", "PATH", "--json")),
         ("analyze", "step_times", "PATH", "--step", "1"),
     ],
     ids=" ".join,
@@ -122,7 +122,7 @@ def test_usual_questions_read_no_table(devices: Path, without_tables: Path, comm
     )
     if command[0] == "summary":
         # The ledger of what was linked is no answer.
-        assert "not there" in of_answers.stderr
+        assert "is missing" in of_answers.stderr
         return
     assert of_answers == of_traces
 
@@ -139,14 +139,14 @@ def test_what_was_not_answered_is_computed(stores: dict[str, tuple[Path, Path]])
 def test_another_process_asks_the_same_answers(stores: dict[str, tuple[Path, Path]]) -> None:
     traces, store = stores["devices"]
     elsewhere = tracebraid.open(store, engine=PickledFromTheLast())
-    assert_frame_equal(tracebraid.ops(elsewhere), tracebraid.ops(tracebraid.open(traces)))
+    assert_frame_equal(tracebraid.analyses.ops(elsewhere), tracebraid.analyses.ops(tracebraid.open(traces)))
 
 
 def test_answers_of_another_version_are_not_used(without_tables: Path) -> None:
     with mock.patch("tracebraid.api.stored_jobs.__version__", "99"):
         job = tracebraid.open(without_tables)
-    with pytest.raises(InputError, match="not there"):
-        tracebraid.breakdown(job)
+    with pytest.raises(InputError, match="is missing"):
+        tracebraid.analyses.breakdown(job)
 
 
 def test_a_rank_that_was_packed_again_is_not_answered_for_what_it_was(
@@ -160,7 +160,7 @@ def test_a_rank_that_was_packed_again_is_not_answered_for_what_it_was(
     tracebraid.pack(traces, store, engine="in-process")
     shutil.rmtree(store / "answers")
     shutil.copytree(tmp_path / "old", store / "answers")
-    found, expected = (tracebraid.breakdown(tracebraid.open(path)) for path in (store, traces))
+    found, expected = (tracebraid.analyses.breakdown(tracebraid.open(path)) for path in (store, traces))
     assert_frame_equal(found, expected)
 
 
@@ -199,3 +199,69 @@ def test_what_was_not_joined_to_the_end_leaves_nothing(devices: Path, tmp_path: 
     with mock.patch(where, side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
         tracebraid.pack(devices, tmp_path / "job.tbstore", engine="in-process")
     assert not list(tmp_path.rglob(".*.part"))
+
+
+# --- Every command answers from a store as from the traces, to the byte ------------------------------
+
+
+COMMANDS = [
+    ("summary", "--json"),
+    ("summary",),
+    ("analyze", "ops", "--json"),
+    ("analyze", "kernels"),
+    ("analyze", "idle_causes", "--per-step"),
+    ("analyze", "stragglers", "--csv"),
+    ("analyze", "roofline", "--peak-flops", "1e12", "--peak-bandwidth", "1e11", "--json"),
+    ("advise", "--json"),
+    ("metrics", "--json"),
+    ("critical-path", "--json"),
+    ("report", "--json"),
+    ("link", "--json"),
+    ("check", "--json"),
+    ("info", "--json"),
+    ("info",),
+    ("check",),
+    ("what-if", "bandwidth 2", "--json"),
+    ("analyze", "kernels", "--rank", "7"),
+]
+
+
+@pytest.fixture(scope="module")
+def store(demo: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "demo.tbstore"
+    tracebraid.pack(demo, path)
+    return path
+
+
+def arguments(command: tuple[str, ...], path: Path) -> list[object]:
+    """The command line; the path follows the name of what is asked."""
+    at = 2 if command[0] == "analyze" else 1
+    return [*command[:at], path, *command[at:]]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_command_prints_of_a_store_what_it_prints_of_the_traces(
+    demo: Path, store: Path, command: tuple[str, ...]
+) -> None:
+    of_traces, of_store = (run(*arguments(command, path)) for path in (demo, store))
+    assert of_store == of_traces
+    assert of_traces.stdout or of_traces.stderr
+
+
+def test_a_comparison_with_a_store_is_that_with_the_traces(demo: Path, store: Path) -> None:
+    assert run("diff", store, demo, "--json") == run("diff", demo, demo, "--json")
+
+
+def test_tables_of_a_store_are_exported_as_those_of_the_traces(
+    demo: Path, store: Path, tmp_path: Path
+) -> None:
+    for name, path in (("traces", demo), ("store", store)):
+        assert run("export", path, "--to", "csv", "-o", tmp_path / name).returncode == 0
+    written = {
+        name: {
+            file.relative_to(tmp_path / name): file.read_bytes() for file in (tmp_path / name).rglob("*.*")
+        }
+        for name in ("traces", "store")
+    }
+    assert len(written["traces"]) > 5
+    assert written["store"] == written["traces"]

@@ -45,7 +45,7 @@ def apart(folder: Path) -> float:
 
 
 def test_the_sleeping_rank_is_the_straggler(job: tracebraid.Job) -> None:
-    found = tracebraid.stragglers(job).filter(pl.col("systematic"))
+    found = tracebraid.analyses.stragglers(job).filter(pl.col("systematic"))
     assert found.select("rank", "cause").rows() == [(1, LateCause.HOST_WITHOUT_EVENTS.value)]
     assert found.item(0, "mean_ns") > SLEEP_NS / 2
     assert found.item(0, "cause_share") > 0.5
@@ -53,7 +53,7 @@ def test_the_sleeping_rank_is_the_straggler(job: tracebraid.Job) -> None:
 
 def test_the_sleeps_are_found(job: tracebraid.Job) -> None:
     """Of most steps: a busy machine makes ranks late on its own, and the first step may begin before the recording."""
-    late = tracebraid.late_arrivals(job).filter(pl.col("lateness_ns") > SLEEP_NS / 2)
+    late = tracebraid.analyses.late_arrivals(job).filter(pl.col("lateness_ns") > SLEEP_NS / 2)
     without_events = late.filter(pl.col("cause") == LateCause.HOST_WITHOUT_EVENTS.value)
     slept = without_events.filter(pl.col("rank") == 1)
     assert without_events.height - slept.height <= ACTIVE // 3
@@ -64,7 +64,7 @@ def test_the_sleeps_are_found(job: tracebraid.Job) -> None:
 def test_with_stacks_the_function_is_named(tmp_path: Path) -> None:
     """In most steps in which it is found: with stacks, a busy machine makes rank 0 late as well."""
     capture(tmp_path / "stacks", STACKS="1")
-    late = tracebraid.late_arrivals(tracebraid.open(tmp_path / "stacks"))
+    late = tracebraid.analyses.late_arrivals(tracebraid.open(tmp_path / "stacks"))
     slept = late.filter((pl.col("rank") == 1) & (pl.col("lateness_ns") > SLEEP_NS / 2))
     assert slept.get_column("step").n_unique() >= ACTIVE // 3
     named = slept.filter(
@@ -74,9 +74,9 @@ def test_with_stacks_the_function_is_named(tmp_path: Path) -> None:
 
 
 def test_rank_0_waits_for_rank_1(job: tracebraid.Job) -> None:
-    waits = tracebraid.rank_waits(job)
+    waits = tracebraid.analyses.rank_waits(job)
     waited = waits.filter(rank=0, waited_for=1).get_column("waiting_ns").sum()
     assert waited > (ACTIVE - 1) * SLEEP_NS * 0.8
     assert waits.filter(rank=1, waited_for=0).get_column("waiting_ns").sum() < waited / 2
-    steps = tracebraid.rank_steps(job)
+    steps = tracebraid.analyses.rank_steps(job)
     assert steps.get_column("waiting_ns").sum() == steps.get_column("caused_ns").sum()

@@ -15,7 +15,7 @@ from tools.stress.growth import Growth
 from tools.stress.judge import judge
 from tools.stress.model import CAPTURED, Outcome, ProblemKind, Scenario, Trial
 from tools.stress.runner import Plan, stress
-from tools.stress.scenarios import names, scenario_of
+from tools.stress.scenarios import SCENARIOS
 
 pytestmark = pytest.mark.torch
 
@@ -34,7 +34,7 @@ def test_the_short_form_finds_nothing(tmp_path: Path) -> None:
 
 
 def test_each_scenario_says_what_it_tries() -> None:
-    scenarios = [scenario_of(name) for name in names()]
+    scenarios = SCENARIOS.values()
     assert len({scenario.about for scenario in scenarios}) == len(scenarios)
     assert all(scenario.ways and scenario.recorders for scenario in scenarios)
 

@@ -13,32 +13,34 @@ from tests.builders import kineto_text, op, write
 from tests.fake_compiler import one_that_works
 from tests.integration.captured import QUIET
 from tests.integration.hostile_folder import make_hostile_folder, ran
+from tests.waiting import HANG_S
 
 READ = """
 import sys, threading
 sys.path[:0] = {first!r}
-import tracebraid.importers.chunk_workers.parallel as parallel
+import tracebraid.importers.chunk_decoding as chunk_decoding
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.chunk_workers.worker import Worker
+from tracebraid.child_process.worker import Worker
 
-parallel.CHUNK_BYTES = 1000
-was_given, decode, give, results = threading.Event(), parallel.decode_chunk, Worker.give, Worker.results
+chunk_decoding.CHUNK_BYTES = 1000
+was_given, decode, send, receive = threading.Event(), chunk_decoding.decode_chunk, Worker.send, Worker.receive
 answered = []
 
-def watched_give(worker, task):
+def watched_send(worker, message):
     was_given.set()
-    give(worker, task)
+    send(worker, message)
 
-def watched_results(worker):
-    answered.extend(results(worker))
-    return answered
+def watched_receive(worker):
+    reply = receive(worker)
+    answered.append(reply)
+    return reply
 
 def wait_and_decode(*args):
-    was_given.wait(60)
+    was_given.wait(600)
     return decode(*args)
 
-Worker.give, Worker.results, parallel.decode_chunk = watched_give, watched_results, wait_and_decode
-print(read_timeline("trace.json", processes=2).events.height, len(answered) > 0)
+Worker.send, Worker.receive, chunk_decoding.decode_chunk = watched_send, watched_receive, wait_and_decode
+print(read_timeline("trace.json", processes=2).events.height, bool(answered) and None not in answered)
 """
 BUILD = "from tracebraid.recorders.native.library import build; print(build())"
 RECORD = """
@@ -74,7 +76,7 @@ def run_in(folder: Path, code: str, *options: str, **env: str | None) -> subproc
         env=whole,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=HANG_S,
         check=False,
     )
 
@@ -92,8 +94,7 @@ def test_a_large_trace_is_read_with_a_worker_and_nothing_of_the_folder_runs(
     hostile: Path, first: list[str]
 ) -> None:
     # What the script itself imports must be there before the folder comes first.
-    kineto, workers = "tracebraid.importers.kineto", "tracebraid.importers.chunk_workers"
-    loaded = f"import {kineto}.reader, {workers}.parallel, {workers}.worker, polars, json\n"
+    loaded = "import tracebraid.importers.kineto.reader, tracebraid.importers.chunk_decoding, polars, json\n"
     code = loaded + READ.format(first=first)
     done = run_in(hostile, code)
     assert (done.stdout, done.stderr, done.returncode) == ("300 True\n", "", 0)

@@ -3,8 +3,7 @@
 A `Scene` is one rank. Its threads have a clock each, in ns; what a `with` block does lies inside its event. Work
 runs on streams in the order of the queue. Every function gives back what it planted, with its times:
 
-    scene = Scene()
-    host, stream = scene.thread(), scene.stream(7)
+    scene, host, stream = device_scene()                        # a Scene, its main thread and stream 7
     with host.step(1):
         host.spend(10_000)                                      # the host computes, outside of any op
         with host.op("aten::mm", dims=[[2, 3], [3, 4]]) as mm:
@@ -33,7 +32,7 @@ from tests.planted.events import Planted
 from tests.planted.hosts import Cause, Host, TrueCollective
 from tests.planted.jobs import WORLD, PlannedJob
 from tests.planted.memory import CPU, SEGMENT_BYTES, Block
-from tests.planted.scene import Scene, write_ranks
+from tests.planted.scene import Scene, device_scene, host_scene, write_ranks
 from tests.planted.streams import Recorded, Stream
 from tests.planted.threads import Thread
 from tests.planted.wide_jobs import WideJob, WidePlan, wide_job
@@ -62,6 +61,8 @@ __all__ = [
     "TrueCollective",
     "WideJob",
     "WidePlan",
+    "device_scene",
+    "host_scene",
     "wide_job",
     "write_ranks",
 ]

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.builders import Json
-from tests.planted import A100, Scene, Stream, Thread
-
-__all__ = ["LONG_NS", "STEPS", "busy", "cast"]
+from tests.planted import A100, Scene, Stream, Thread, device_scene
 
 STEPS = 3
 """Steps of each scene."""
@@ -26,20 +24,20 @@ def busy(
         devices: as of `Scene`.
         world_size: the same.
     """
-    scene = Scene(0, world_size, devices)
-    host, stream = scene.thread(), scene.stream(7)
+    scene, host, stream = device_scene(0, world_size, devices)
     for number in range(1, STEPS + 1):
         with host.step(number), host.frame("train.py(10): step"):
-            _long(host, stream)
+            _long(host, stream, 8192)
             body(scene, host, stream)
-            _long(host, stream)
+            _long(host, stream, 4096)
             host.until(stream.free - LONG_NS // 2)
     host.synchronize()
     return scene
 
 
-def _long(host: Thread, stream: Stream) -> None:
-    with host.op("aten::gelu", dims=[[8192, 8192]]):
+def _long(host: Thread, stream: Stream, columns: int) -> None:
+    """A long kernel; of another size than that before it, whose result it does not take."""
+    with host.op("aten::gelu", dims=[[8192, columns]]):
         host.launch(stream, "gelu_kernel", LONG_NS)
 
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.planted.scene import Scene
 
-__all__ = ["CALL_NS", "LATENCY_NS", "RETURN_NS", "Calls", "Copy"]
-
 CALL_NS = 5_000
 """Duration of a call, unless another is given."""
 

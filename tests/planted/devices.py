@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tests.builders import Json
 
-__all__ = ["A100", "H100", "MI300X", "V100", "header_of"]
-
 
 def _device(name: str, major: int, minor: int, multiprocessors: int, memory: int) -> Json:
     return {

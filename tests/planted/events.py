@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from tests.builders import Json, complete
 
-__all__ = ["ANNOTATION", "DRIVER", "KERNEL", "MEMORY", "OP", "PYTHON", "RUNTIME", "SYNC", "Planted", "us"]
-
 OP, ANNOTATION, PYTHON = "cpu_op", "user_annotation", "python_function"
 RUNTIME, DRIVER = "cuda_runtime", "cuda_driver"
 KERNEL, SYNC, MEMORY = "kernel", "cuda_sync", "cpu_instant_event"

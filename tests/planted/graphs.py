@@ -8,13 +8,11 @@ import numpy as np
 import polars as pl
 
 from tests.planted.jobs import PlannedJob
-from tracebraid.graph.joining.join_ranks import join_ranks
+from tracebraid.graph.joining import join_ranks
 from tracebraid.graph.rank_graph import rank_graph
-from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.linking.ranks.clocks import link_ranks
+from tracebraid.model.graph import DependencyGraph
 from tracebraid.simulation.replay import replay
-
-__all__ = ["check_graph", "graph_of", "member_moments"]
 
 
 def graph_of(job: PlannedJob, missing: Sequence[int] = ()) -> DependencyGraph:

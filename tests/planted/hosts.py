@@ -8,8 +8,6 @@ from enum import Enum
 
 from tests.planted.events import Planted
 
-__all__ = ["BASE_NS", "Cause", "Host", "TrueCollective", "on_clock"]
-
 BASE_NS = 1_780_000_000_000_000_000
 """The start of a planted job on the unix clock, at which a host's clock is ahead by `ahead_ns`."""
 

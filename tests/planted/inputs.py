@@ -7,8 +7,6 @@ from typing import Any
 
 from tests.builders import Json
 
-__all__ = ["contiguous", "inputs_of"]
-
 
 def inputs_of(
     dims: Sequence[Any] | None,

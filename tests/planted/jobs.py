@@ -27,13 +27,11 @@ from tests.planted.events import Planted
 from tests.planted.hosts import BASE_NS, Cause, Host, TrueCollective, on_clock
 from tests.planted.scene import Scene
 from tests.planted.threads import Thread
-from tracebraid.analysis.collectives.members.members import members
+from tracebraid.analysis.collectives.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import PROFILER_STEP, step_name
-
-__all__ = ["WORLD", "PlannedJob"]
 
 WORLD = "0"
 """The group of all ranks."""
@@ -275,7 +273,7 @@ class PlannedJob:
         found = []
         for rank in range(self.world_size):
             if rank not in missing:
-                linked = self.linked(rank)
-                gathered = {gather: gather(linked, annotation) for gather in gathers}
-                found.append(RankParts(rank_facts(linked), members(linked, annotation), gathered))
+                linked = self.linked(rank).with_annotation(annotation)
+                gathered = {gather: gather(linked) for gather in gathers}
+                found.append(RankParts(rank_facts(linked), members(linked), gathered))
         return found

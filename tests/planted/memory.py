@@ -10,8 +10,6 @@ from tests.planted.events import MEMORY, Planted
 if TYPE_CHECKING:
     from tests.planted.scene import Scene
 
-__all__ = ["CPU", "SEGMENT_BYTES", "Allocator", "Block", "Memory"]
-
 CPU = -1
 """The device id of the CPU."""
 

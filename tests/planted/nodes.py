@@ -6,8 +6,6 @@ from tests.builders import Json, node, process_node, thread_node
 from tests.planted.events import ANNOTATION, OP, Planted
 from tests.planted.scene import Scene
 
-__all__ = ["node_id_of", "nodes_of"]
-
 _FIRST = 10_000
 """Node ids count from here on, in the order in which ops begin; thread roots have 100 and their number."""
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from tests.planted import Copy, Scene
 
-__all__ = ["GEMM_NS", "Program"]
-
 GEMM_NS = 400_000
 """Duration of the large kernel of a step, unless the step's own is given."""
 

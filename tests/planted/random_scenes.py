@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from tests.planted import Copy, Scene, Thread
 
-__all__ = ["Action", "scene_of", "scenes"]
-
 NAMES = ["aten::add", "aten::mm", "aten::linear", "ddp", "forward"]
 KERNELS = ["gemm", "elementwise", "softmax"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.builders import Json, et_text, flow, kineto_text, write
 from tests.planted.devices import A100, header_of
@@ -13,9 +14,8 @@ from tests.planted.memory import Allocator
 from tests.planted.streams import Stream
 from tests.planted.threads import Thread
 from tracebraid.api import link
+from tracebraid.model.capture_facts import METADATA
 from tracebraid.model.linked_trace import LinkedTrace
-
-__all__ = ["PROCESS", "Scene", "write_ranks"]
 
 PROCESS = 4000
 """The process of rank 0; the others count on from it."""
@@ -46,6 +46,8 @@ class Scene:
         self.devices = list(devices)
         self.flows, self.device_annotations = flows, device_annotations
         self.host_name: str | None = None
+        self.facts: Json = {}
+        """What a capture says of its process (`model.capture_facts`)."""
         self.groups: dict[str, list[int]] = {"0": list(range(world_size))}
         self.events: list[Planted] = []
         self.threads: list[Thread] = []
@@ -107,6 +109,8 @@ class Scene:
     def header(self) -> Json:
         """The members of the file beside its events."""
         found = header_of(self.rank, self.world_size, self.devices, self.groups, self.base_ns)
+        if self.facts:
+            found = {**found, METADATA: self.facts}
         return found if self.host_name is None else {**found, "host_name": self.host_name}
 
     def json(self) -> list[Json]:
@@ -178,6 +182,18 @@ class Scene:
             {"ph": "M", "name": name, "ts": 0, "pid": pid, "tid": tid, "args": args}
             for name, pid, tid, args in rows
         ]
+
+
+def host_scene(*args: Any, **options: Any) -> tuple[Scene, Thread]:
+    """A scene, its arguments those of `Scene`, and its main thread."""
+    scene = Scene(*args, **options)
+    return scene, scene.thread()
+
+
+def device_scene(*args: Any, **options: Any) -> tuple[Scene, Thread, Stream]:
+    """A scene, its arguments those of `Scene`, its main thread, and stream 7."""
+    scene, host = host_scene(*args, **options)
+    return scene, host, scene.stream(7)
 
 
 def write_ranks(folder: Path, scenes: Iterable[Scene]) -> Path:

@@ -6,8 +6,6 @@ from tests.planted import CALL_NS, Copy, Scene, Stream, Thread
 from tests.planted.events import Planted
 from tests.planted.memory import Block
 
-__all__ = ["KERNEL_NS", "LAYERS", "clean"]
-
 LAYERS = 4
 """Linear layers of the model."""
 

@@ -11,8 +11,6 @@ from tests.planted.events import KERNEL, Planted
 if TYPE_CHECKING:
     from tests.planted.scene import Scene
 
-__all__ = ["Recorded", "Stream"]
-
 
 @dataclass(frozen=True)
 class Recorded:

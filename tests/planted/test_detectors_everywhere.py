@@ -12,20 +12,20 @@ from tests.planted import Scene
 from tests.planted.patterns import PATTERNS
 from tests.planted.random_scenes import scenes
 from tests.planted.scenes import clean
-from tracebraid.analysis.antipatterns.catalog import DETECTORS
+from tracebraid.analysis.antipatterns.catalog import rank_detectors
 from tracebraid.model.answers import EVIDENCE
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.questions.detector import Detector
+from tracebraid.model.questions import Detector
 from tracebraid.model.step import PROFILER_STEP
 
-OF_STEPS = {"step-boundary", "allocator-retry", "recompilation"}
+OF_STEPS = {"allocator-retry", "recompilation"}
 """Detectors that find nothing outside of steps."""
 
-each = pytest.mark.parametrize("detector", DETECTORS, ids=lambda detector: detector.name)
+each = pytest.mark.parametrize("detector", rank_detectors(), ids=lambda detector: detector.name)
 
 
 def check(detector: Detector, linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    rows = detector.detect(linked, annotation)
+    rows = detector.detect(linked.with_annotation(annotation))
     assert dict(rows.schema) == EVIDENCE.polars_schema()
     saving = rows.get_column("saving_ns")
     assert (saving > 0).all()
@@ -66,7 +66,7 @@ def instant_kernels() -> LinkedTrace:
 @given(scene=scenes())
 def test_any_scene_has_rows_that_fit(scene: Scene) -> None:
     linked = scene.linked()
-    for detector in DETECTORS:
+    for detector in rank_detectors():
         check(detector, linked)
 
 
@@ -88,9 +88,9 @@ def without(scene: Scene, *arguments: str) -> Scene:
     return scene
 
 
-@pytest.mark.parametrize("name", [detector.name for detector in DETECTORS])
+@pytest.mark.parametrize("name", [detector.name for detector in rank_detectors()])
 def test_a_pattern_without_shapes_or_correlations_gives_no_error(name: str) -> None:
-    detector = next(detector for detector in DETECTORS if detector.name == name)
+    detector = next(detector for detector in rank_detectors() if detector.name == name)
     shapes = ("Input Dims", "Input type", "Input Strides", "Concrete Inputs")
     whole = PATTERNS[name].scenes[0].linked()
     found = check(detector, whole)
@@ -102,10 +102,10 @@ def test_a_pattern_without_shapes_or_correlations_gives_no_error(name: str) -> N
     assert no_steps.height or name in OF_STEPS or not found.height
 
 
-@pytest.mark.parametrize("name", [detector.name for detector in DETECTORS])
+@pytest.mark.parametrize("name", [detector.name for detector in rank_detectors()])
 @pytest.mark.parametrize("value", ["[[-1, 3], [3, -1]]", "[[1e9, null], {}]"])
 def test_odd_shapes_give_no_error(name: str, value: str) -> None:
-    detector = next(detector for detector in DETECTORS if detector.name == name)
+    detector = next(detector for detector in rank_detectors() if detector.name == name)
     scene = PATTERNS[name].scenes[0]
     for event in scene.events:
         if "Input Dims" in event.args:

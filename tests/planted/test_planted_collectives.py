@@ -10,14 +10,11 @@ import pytest
 from tests.planted import Cause, Host, PlannedJob
 from tests.planted.hosts import BASE_NS
 from tests.planted.wide_jobs import WidePlan, wide_job
-from tracebraid.analysis.collectives.collective_ranks import collective_ranks
-from tracebraid.analysis.collectives.collective_totals import collective_totals
-from tracebraid.analysis.collectives.collectives import collectives
-from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.collectives.codes import ClockMethod, MatchMethod
-from tracebraid.model.collectives.transfer_method import TransferMethod
+from tracebraid.analysis.collectives.transfers import collective_ranks, collective_totals, collectives
+from tracebraid.linking.ranks.clocks import link_ranks
+from tracebraid.model.collectives import ClockMethod, MatchMethod, TransferMethod
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES
+from tracebraid.model.schema.links import CLOCKS, MATCHED_COLLECTIVES
 
 HOSTS = (Host("a", ahead_ns=77), Host("b", ahead_ns=-5_000_000, drift_ppm=20.0))
 """Their clocks are 5 ms apart."""

@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 
 from tests.planted import PlannedJob
-from tracebraid.analysis.collectives.collective_ranks import collective_ranks
-from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.analysis.collectives.transfers import collective_ranks
+from tracebraid.linking.ranks.clocks import link_ranks
 
 NETWORK_NS = 20_000
 KERNELS = {

@@ -10,22 +10,15 @@ import pytest
 from tests.planted.patterns import PATTERNS
 from tests.planted.scene import Scene
 from tests.planted.scenes import clean
-from tracebraid.analysis.antipatterns.communication.catalog import DETECTORS as COMMUNICATION
-from tracebraid.analysis.antipatterns.matmuls.catalog import DETECTORS as PRODUCTS
-from tracebraid.analysis.antipatterns.ranks.catalog import DETECTORS as BETWEEN_RANKS
-from tracebraid.analysis.antipatterns.tensors.catalog import DETECTORS as TENSORS
-from tracebraid.analysis.collectives.members.members import members
+from tracebraid.analysis.antipatterns.catalog import job_detectors, rank_detectors
+from tracebraid.analysis.collectives.members import members
 from tracebraid.analysis.ranks.rank_facts import rank_facts
-from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
 
-DETECTORS = (*COMMUNICATION, *PRODUCTS, *TENSORS)
-NAMES = [
-    *(detector.name for detector in DETECTORS),
-    *(detector.name for detector in BETWEEN_RANKS),
-]
+DETECTORS = [detector for detector in rank_detectors() if detector.name in PATTERNS]
+NAMES = [*(detector.name for detector in DETECTORS), *(detector.name for detector in job_detectors())]
 
 
 @cache
@@ -38,20 +31,19 @@ def linked_scenes(name: str) -> tuple[LinkedTrace, ...]:
 def found(pattern: str) -> dict[str, pl.DataFrame]:
     traces = linked_scenes(pattern)
     rows = {
-        detector.name: pl.concat([detector.detect(linked, PROFILER_STEP) for linked in traces])
-        for detector in DETECTORS
+        detector.name: pl.concat([detector.detect(linked) for linked in traces]) for detector in DETECTORS
     }
-    return rows | {detector.name: detector.detect(ranks_of(traces)) for detector in BETWEEN_RANKS}
+    return rows | {detector.name: detector.detect(ranks_of(traces)) for detector in job_detectors()}
 
 
 def ranks_of(traces: tuple[LinkedTrace, ...]) -> LinkedRanks:
-    gathers = {gather for detector in BETWEEN_RANKS for gather in detector.gathers}
+    gathers = {gather for detector in job_detectors() for gather in detector.gathers}
     return link_ranks(
         [
             RankParts(
                 rank_facts(linked),
                 members(linked),
-                {gather: gather(linked, PROFILER_STEP) for gather in gathers},
+                {gather: gather(linked) for gather in gathers},
             )
             for linked in traces
         ]

@@ -9,14 +9,14 @@ from tests.planted import A100, H100, Scene
 from tests.planted.random_scenes import scenes
 from tests.planted.scenes import KERNEL_NS, LAYERS, clean
 from tests.unit.linking.made import row_of
-from tracebraid.analysis.device.device_events import device_events
+from tracebraid.analysis.catalog import all_analyses
+from tracebraid.analysis.device import device_events
 from tracebraid.analysis.efficiency.calls import has_shapes
-from tracebraid.analysis.efficiency.catalog import ANALYSES
-from tracebraid.analysis.efficiency.counted_ops import counted_ops
-from tracebraid.analysis.efficiency.mfu import mfu
-from tracebraid.analysis.efficiency.op_costs import op_costs
-from tracebraid.analysis.efficiency.recomputation import recomputation
-from tracebraid.analysis.efficiency.roofline import roofline
+from tracebraid.analysis.efficiency.counted_ops import counted_ops, recomputation
+from tracebraid.analysis.efficiency.roofline import mfu, op_costs, roofline
+from tracebraid.model.analysis import Family
+
+ANALYSES = [found for found in all_analyses() if found.family is Family.EFFICIENCY]
 
 steady = settings(deadline=None, derandomize=True, max_examples=20)
 

@@ -10,7 +10,7 @@ import pytest
 import tracebraid
 from tests.planted import Cause, Host, PlannedJob, Scene, WidePlan, wide_job
 from tests.planted.hosts import BASE_NS
-from tracebraid.linking.ranks.link_ranks import link_ranks
+from tracebraid.linking.ranks.clocks import link_ranks
 
 DAY_NS = 86_400 * 10**9
 HOSTS = (Host("a"), Host("b", ahead_ns=-DAY_NS, drift_ppm=20.0))

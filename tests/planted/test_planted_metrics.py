@@ -12,9 +12,10 @@ from tests.planted import Scene
 from tests.planted.hosts import Cause
 from tests.planted.jobs import PlannedJob
 from tests.planted.scene import write_ranks
-from tests.planted.scenes import KERNEL_NS, LAYERS, clean
-from tracebraid.api import launch_bound, metrics, open, step_times
-from tracebraid.model.job import Job
+from tests.planted.scenes import clean
+from tracebraid.analyses import launch_bound, step_times
+from tracebraid.api import metrics, open
+from tracebraid.model.engine import Job
 
 STEPS, LATE_NS, TRANSFER_NS, NELEMS = 4, 400_000, 50_000, 2048
 
@@ -115,5 +116,6 @@ def test_shares_are_of_the_time_of_all_devices(tmp_path: Path) -> None:
     spans = step_times(job)
     share = int(spans.get_column("compute_ns").sum()) / int(spans.get_column("span_ns").sum())
     assert value(job, "compute_share") == pytest.approx(share)
-    kernels = 2 * LAYERS * KERNEL_NS * 4
-    assert spans.filter(pl.col("rank") == 0).get_column("compute_ns").sum() <= kernels
+    scene = clean(steps=4, rank=0, world_size=2)
+    computing = [event.dur for event in scene.of_category("kernel") if "nccl" not in event.name]
+    assert spans.filter(pl.col("rank") == 0).get_column("compute_ns").sum() == sum(computing)

@@ -15,8 +15,6 @@ from tracebraid.model.step import step_name
 if TYPE_CHECKING:
     from tests.planted.scene import Scene
 
-__all__ = ["Thread"]
-
 
 class Thread(Calls):
     """A thread; get it from `Scene.thread`. Calls, copies and synchronisation are in `Calls`, memory in `Memory`.

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from tests.planted import Copy, Scene, Stream, Thread
 
-__all__ = ["KERNELS", "KERNEL_NS", "STEPS", "queue_work", "training_loop"]
-
 STEPS = 4
 """Steps of the loop."""
 KERNELS = 6

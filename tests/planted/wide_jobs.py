@@ -10,12 +10,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tests.planted.hosts import BASE_NS, Host
-from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
-from tracebraid.model.collectives.group_ranks import text_of_ranks
+from tracebraid.model.collectives import CollectiveType, MatchMethod, text_of_ranks
 from tracebraid.model.linked_ranks import RankParts
-from tracebraid.model.schema.ranks import MATCHED_COLLECTIVES, MEMBERS, RANKS
-
-__all__ = ["WideJob", "WidePlan", "wide_job"]
+from tracebraid.model.schema.links import MATCHED_COLLECTIVES, MEMBERS, RANKS
 
 _TYPES = (CollectiveType.ALL_REDUCE, CollectiveType.ALL_GATHER, CollectiveType.REDUCE_SCATTER)
 _TELLS = ("communicator", "process_group", "group_ranks", "group_size", "sequence")

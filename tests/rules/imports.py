@@ -13,8 +13,6 @@ from typing import TypeVar
 
 import tracebraid
 
-__all__ = ["MODULES", "PACKAGE", "imports_of", "imports_of_text", "in_modules", "parsed", "room_of"]
-
 _Found = TypeVar("_Found")
 
 PACKAGE = Path(tracebraid.__file__).parent

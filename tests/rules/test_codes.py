@@ -12,18 +12,17 @@ from string import Formatter
 import pytest
 
 from tests.rules.imports import MODULES, PACKAGE, in_modules, parsed
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.reason import ChoiceReason, OrphanKind, OrphanReason
-from tracebraid.model.sentences import (
+from tracebraid.model.coverage import ChoiceReason, OrphanKind, OrphanReason
+from tracebraid.model.finding import (
     CASE_SENTENCES,
     CHOICE_SENTENCES,
-    FINDING_SENTENCES,
     ORPHAN_REASONS,
+    Finding,
+    FindingCase,
     finding_sentence,
     reason_sentence,
 )
-from tracebraid.validation.advice import ADVICE
+from tracebraid.model.finding_code import FindingCode
 
 SENTENCES = {"message", "sentence", "why"}
 """Attributes that hold a sentence."""
@@ -54,6 +53,7 @@ def judged_sentences(text: str) -> list[int]:
     return lines
 
 
+@pytest.mark.slow
 def test_no_code_compares_searches_or_cuts_a_sentence() -> None:
     assert in_modules(lambda module: judged_sentences(module.read_text())) == {}
 
@@ -83,7 +83,7 @@ def test_the_rule_lets_a_sentence_be_shown(text: str) -> None:
 
 
 def test_each_code_has_a_sentence_and_an_advice() -> None:
-    assert set(FINDING_SENTENCES) == set(FindingCode) == set(ADVICE)
+    assert all(code.sentence and code.advice for code in FindingCode)
     assert set(CASE_SENTENCES) == set(FindingCase)
     assert set(ORPHAN_REASONS) == set(OrphanReason)
     assert set(CHOICE_SENTENCES) == set(ChoiceReason)
@@ -125,6 +125,7 @@ def names_written(module: ast.Module, enum: str) -> set[str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("enum", [FindingCode, FindingCase])
 def test_each_member_is_used_where_something_is_found(enum: type[FindingCode] | type[FindingCase]) -> None:
     tables = {PACKAGE / "model" / "sentences.py", PACKAGE / "validation" / "advice.py"}
@@ -166,7 +167,7 @@ def details_missing(text: str) -> list[tuple[str, list[str]]]:
                 continue
             given = {keyword.arg for keyword in call.keywords} | written
             if "case" not in given:
-                lacking = fields_of(FINDING_SENTENCES[FindingCode[code.attr]]) - given
+                lacking = fields_of(FindingCode[code.attr].sentence) - given
                 missing += [(code.attr, sorted(lacking))] if lacking else []
         cases = names_written(ast.Module([function], []), "FindingCase")
         given_in_all = written | {k.arg for call in makers_in(function) for k in call.keywords if k.arg}
@@ -176,6 +177,7 @@ def details_missing(text: str) -> list[tuple[str, list[str]]]:
     return missing
 
 
+@pytest.mark.slow
 def test_a_finding_has_the_details_that_its_sentence_names() -> None:
     assert in_modules(lambda module: details_missing(module.read_text())) == {}
 

@@ -31,7 +31,8 @@ def imported_in_compiled(text: str) -> list[str]:
 
 
 def _is_compiled(function: ast.FunctionDef) -> bool:
-    return any(isinstance(name, ast.Name) and name.id == "compiled" for name in function.decorator_list)
+    names = (name.id for name in function.decorator_list if isinstance(name, ast.Name))
+    return any(name in {"compiled", "compiled_when_large"} for name in names)
 
 
 def test_the_rule_can_fail() -> None:

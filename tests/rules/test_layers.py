@@ -18,35 +18,40 @@ MAY_IMPORT: dict[str, set[str]] = {
     "files": {"errors", "output_streams"},
     # It knows signals and Python, and nothing of ours.
     "ctrl_c": set(),
-    "compiled": {"errors"},
+    # Libraries that only some functions need: each extra is declared once.
+    "extras": {"errors"},
+    "compiled": {"extras"},
     # The wire format of protobuf, for timelines of Perfetto and traces of Chakra alike.
     "wire_format": set(),
     "model": {"errors"},
     # Lists and reads files wherever they lie; every room that names files takes paths apart by it.
     # What it finds damaged it says with the codes of findings.
-    "filesystem": {"errors", "model"},
-    "child_process": set(),
+    "filesystem": {"errors", "extras", "model"},
+    # It looks at Ctrl-C while it waits.
+    "child_process": {"ctrl_c"},
     "recorders": {"child_process", "model", "errors", "files", "version"},
     "validation": {"filesystem", "model", "errors"},
     "importers": {"child_process", "filesystem", "model", "errors"},
     "linking": {"model", "errors"},
     "analysis": {"model", "errors"},
-    # What an event is (its step, family, module) is said by analysis; the graph says what waits for what.
+    # Analysis says what an event is (step, family, module) and when steps start, the graph what waits for what.
     "graph": {"analysis", "compiled", "model", "errors"},
-    "simulation": {"compiled", "graph", "model", "errors"},
-    "reports": {"model", "errors", "version"},
-    # Graphs that are written are reduced first, by loops over all of their nodes. Nodes of Chakra are what a dependency
-    # graph becomes: they stand in the order in which that puts its moments.
-    "exporters": {"compiled", "graph", "model", "errors", "files", "wire_format"},
+    "simulation": {"analysis", "compiled", "graph", "model", "errors"},
+    "reports": {"extras", "model", "errors", "version"},
+    "exporters": {"model", "errors", "files", "wire_format"},
     # It runs work that it is handed, here or in other processes.
     # Nodes of a cluster and the driver compare their versions.
-    "engine": {"child_process", "errors", "model", "version"},
+    "engine": {"child_process", "errors", "extras", "model", "version"},
     # It is handed files of tables and runs queries over them: how a table is made, or where it lies, is not its matter.
-    "queries": {"model", "errors"},
+    # A query runs in a process of its own, which Ctrl-C ends.
+    "queries": {"child_process", "ctrl_c", "errors", "extras", "model"},
     # Tables and facts of the model to files and back: what they are computed by, it does not know.
     "store": {"filesystem", "model", "errors", "files"},
-    # Files of nodes and what can be said of them alone: how a job becomes nodes, exporters know.
-    "chakra": {"compiled", "errors", "files", "filesystem", "model", "version", "wire_format"},
+    # All that belongs to `.et` files and their simulators: dependency graphs and ET+ become nodes, and answers text.
+    "chakra": {
+        *("_lazy", "analysis", "compiled", "errors", "exporters", "extras", "files", "filesystem", "graph"),
+        *("importers", "model", "reports", "version", "wire_format"),
+    },
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
     "api": {
@@ -56,22 +61,40 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("chakra", "engine", "graph", "queries", "simulation", "store", "version", "viewer"),
     },
     # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
-    "compat": {"api", "errors", "model"},
+    "compat": {"api", "errors", "extras", "model"},
     # The command line hands nouns of the model from api to reports, and names them in its types; the peers' options
     # and what they mean stand in compat.
-    "cli": {"api", "compat", "ctrl_c", "errors", "files", "model", "output_streams", "reports", "version"},
-    # Nouns that users name, apart from the package's own names, which are many.
-    "workloads": {"model"},
+    "cli": {
+        *(
+            "analyses",
+            "api",
+            # Options of generated jobs are nouns of Chakra.
+            "chakra",
+            "compat",
+            "ctrl_c",
+            "errors",
+            "extras",
+            "files",
+            "model",
+            "output_streams",
+            "reports",
+            "version",
+        )
+    },
     "__main__": {"cli"},
-    # Names alone: the package's own module would be too long with them.
-    "_homes": set(),
-    "__init__": {"_homes", "api", "recorders", "errors", "model", "version"},
+    # The public analyses: it finds the declared ones, and runs them over the ranks of a job.
+    "analyses": {"analysis", "api", "model", "errors"},
+    # Public names by topic, each from where it is defined.
+    "plugins": {"api", "model"},
+    "results": {"api", "model"},
+    # Names of a stub, loaded when they are first used.
+    "_lazy": set(),
+    "__init__": {"_lazy"},
 }
 
 INNER_ROOMS: dict[str, set[str]] = {
-    "linking.alignment": {"linking.names"},
-    "linking.dependencies": {"linking.nesting"},
-    "recorders.native": {"recorders.needs_torch"},
+    "linking.alignment": {"linking.nesting"},
+    "recorders.native": {"recorders.needs_torch", "recorders.own_process"},
     "importers.json_stream": set(),
 }
 """Rooms within a room, and what of the room around them they may import."""
@@ -138,9 +161,9 @@ def test_the_rule_bites_however_the_import_is_written(text: str) -> None:
 
 
 def test_the_rule_of_inner_rooms_bites() -> None:
-    text = "from ..nesting import nest\nfrom tracebraid.linking.names import same\nfrom .threads import pair"
+    text = "from ..cut_steps import cut\nfrom tracebraid.linking.nesting import same\nfrom .sequences import pair"
     found = strangers("linking.alignment", imports_of_text(text, "tracebraid.linking.alignment"))
-    assert found == ["tracebraid.linking.nesting", "tracebraid.linking.nesting.nest"]
+    assert found == ["tracebraid.linking.cut_steps", "tracebraid.linking.cut_steps.cut"]
 
 
 def test_the_table_names_every_room() -> None:
@@ -155,12 +178,12 @@ def test_no_module_imports_an_optional_library() -> None:
         **{module: {"torch"} for module in KNOWS_TORCH},
         "chakra/wire/messages.py": {"google"},
         "compiled.py": {"numba"},
-        "engine/cluster/library.py": {"ray"},
-        "engine/cluster/rank_task.py": {"ray"},
+        "engine/ray_connection.py": {"ray"},
+        "engine/ray_node.py": {"ray"},
         "filesystem/remote/fsspec_files.py": {"fsspec"},
         "filesystem/remote/object_stores.py": {"obstore"},
         "reports/page/page.py": {"jinja2"},
-        "queries/database.py": {"duckdb"},
+        "queries/engine.py": {"duckdb"},
     }
 
 
@@ -176,7 +199,7 @@ def test_only_the_recorders_take_torch_from_where_it_is_imported() -> None:
     [
         ("tracebraid.cli.commands, tracebraid.recorders.launcher.launch", "torch"),
         # A worker's start is paid for on every large file.
-        ("tracebraid.importers.chunk_workers.worker", "polars"),
+        ("tracebraid.importers.chunk_decoding", "polars"),
         ("tracebraid", "numpy"),
     ],
 )

@@ -5,21 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from tests.sql_recipes import PAGE, device_job, recipes, rendered
 
 
 def test_there_are_recipes_for_hosts_and_for_devices() -> None:
     of_devices = [devices for _, _, devices in recipes()]
-    assert of_devices.count(False) > 10
-    assert of_devices.count(True) > 10
+    assert of_devices.count(False) > 7
+    assert of_devices.count(True) > 7
 
 
+@pytest.mark.slow
 def test_the_page_shows_what_its_queries_answer() -> None:
     assert rendered() == PAGE.read_text(encoding="utf-8"), "run python tools/write_sql_recipes.py"
     assert "```text\n```" not in PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_figures_of_recipes_are_those_of_the_analyses(tmp_path: Path) -> None:
     job = device_job(tmp_path / "job")
     queries = {title: query for title, query, devices in recipes() if devices}

@@ -6,13 +6,17 @@ import inspect
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from tracebraid.cli.commands import CHAKRA_COMMANDS, COMMANDS, app, docstring_of
+import tracebraid.cli
+from tracebraid.cli.commands import COMMANDS, Command
 
 HEAVY = {"polars", "numpy", "msgspec", "rapidfuzz", "isal", "torch", "pandas", "rich", "numba"}
+OWN_MODULES = {("summary",): 228, ("analyze", "breakdown"): 154}
+"""The most modules of our own that a question about the demo imports."""
 LOADED = """
 import json, sys
 sys.argv[0] = "tracebraid"
@@ -44,7 +48,8 @@ def test_the_help_loads_no_command_and_nothing_that_a_command_needs() -> None:
             "tracebraid.cli.commands",
             "tracebraid.cli.standard_output",
         ),
-        *("tracebraid._homes", "tracebraid.ctrl_c", "tracebraid.errors", "tracebraid.version"),
+        *("tracebraid._lazy", "tracebraid.ctrl_c", "tracebraid.errors", "tracebraid.extras"),
+        "tracebraid.version",
     }
     assert [name for name in COMMANDS if f"  {name} " not in text] == []
 
@@ -64,61 +69,34 @@ def test_a_command_does_load_what_it_needs() -> None:
     assert "polars" in loaded_by("link", "--help")[1]
 
 
-def test_numba_is_loaded_for_the_dependency_graph_alone(demo: Path) -> None:
-    """It is an extra, and slow to load."""
+def test_numba_is_loaded_for_what_it_makes_faster_alone(demo: Path) -> None:
+    """It is an extra, and slow to load: loops over the graph of a small trace run as Python."""
     code = "import sys, tracebraid; [getattr(tracebraid, name) for name in tracebraid.__all__]; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"tracebraid", "polars"} <= set(done.stdout.split())
     assert "numba" not in done.stdout.split()
-    text, modules = loaded_by("summary", str(demo))
+    assert "numba" not in loaded_by("advise", str(demo))[1]
+    assert "numba" in loaded_by("critical-path", str(demo))[1]
+
+
+@pytest.mark.parametrize(("command", "most"), OWN_MODULES.items(), ids=["summary", "analyze breakdown"])
+def test_a_question_imports_what_it_needs(command: tuple[str, ...], most: int, demo: Path) -> None:
+    text, modules = loaded_by(*command, str(demo))
     assert text
     assert "numba" not in modules
-    assert "numba" in loaded_by("advise", str(demo), "--by-graph")[1]
+    assert sum(name.split(".")[0] == "tracebraid" for name in modules) <= most
 
 
-@pytest.mark.parametrize(
-    ("package", "name"),
-    [
-        *(("tracebraid.cli", name) for name in COMMANDS if name != "chakra"),
-        *(("tracebraid.cli.chakra", name) for name in CHAKRA_COMMANDS),
-    ],
-)
-def test_a_command_s_help_is_its_docstring(package: str, name: str) -> None:
-    from importlib import import_module
-
-    function = name.replace("-", "_")
-    found = getattr(import_module(f"{package}.{function}"), function)
-    assert docstring_of(name, package) == inspect.getdoc(found)
-    assert docstring_of(name, package)
+EVERY = [*(each for each in COMMANDS.values() if not each.own), *COMMANDS["chakra"].own.values()]
 
 
-def test_every_command_is_in_the_list() -> None:
-    import tracebraid.cli
-
-    shared = {
-        "__init__",
-        "analysis_question",
-        "chakra_choices",
-        "commands",
-        "job_options",
-        "main",
-        "matching",
-        "option_members",
-        "output",
-        "ranks",
-        "ranks_of_graph",
-        "simulation_answers",
-        "standard_output",
-        "table_output",
-        "transformer_choices",
-    }
-    modules = {path.stem for path in Path(tracebraid.cli.__file__).parent.glob("*.py")}
-    assert {name.replace("-", "_") for name in COMMANDS} - {"chakra"} == modules - shared
-    assert app.info.cls is not None
+@pytest.mark.parametrize("command", EVERY, ids=lambda command: command.module.partition("cli.")[2])
+def test_a_command_s_help_is_its_docstring(command: Command) -> None:
+    function = getattr(import_module(command.module), command.name.replace("-", "_"))
+    assert command.help == inspect.getdoc(function)
+    assert command.help
 
 
-def test_every_command_of_chakra_is_in_its_list() -> None:
-    import tracebraid.cli.chakra
-
-    modules = {path.stem for path in Path(tracebraid.cli.chakra.__file__).parent.glob("*.py")} - {"__init__"}
-    assert {name.replace("-", "_") for name in CHAKRA_COMMANDS} == modules
+def test_every_declared_command_is_found() -> None:
+    sources = Path(tracebraid.cli.__file__).parent.rglob("*.py")
+    assert sum(path.read_text().count("\n@command(") for path in sources) == len(EVERY)

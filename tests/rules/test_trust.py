@@ -34,45 +34,41 @@ RISKY = {
 NAMED_BY_US = "imports modules of this package by names that stand in it"
 OWN_PIPE = "messages between a process and its own child, over a pipe that nobody else has"
 IMPORTERS: dict[str, tuple[set[str], str]] = {
-    "__init__.py": ({"importlib"}, NAMED_BY_US),
+    "analysis/catalog.py": ({"importlib"}, NAMED_BY_US),
     "api/__init__.py": ({"importlib"}, NAMED_BY_US),
     "api/exports/export.py": ({"importlib"}, NAMED_BY_US),
     "cli/commands.py": ({"importlib"}, NAMED_BY_US),
     "child_process/entry/main.py": ({"importlib"}, NAMED_BY_US),
+    "model/declared.py": ({"importlib"}, NAMED_BY_US),
     "analysis/entry_points.py": ({"importlib"}, "metrics of packages that the user installed"),
     "child_process/start.py": ({"subprocess"}, "starts Python with our own modules alone"),
-    "importers/chunk_workers/worker.py": ({"pickle", "subprocess"}, OWN_PIPE),
-    "engine/pool/processes.py": ({"pickle", "subprocess"}, OWN_PIPE),
-    "engine/pool/messages.py": ({"pickle"}, OWN_PIPE),
+    "child_process/worker.py": ({"subprocess"}, "talks with its own child"),
+    "importers/chunk_decoding.py": ({"pickle"}, OWN_PIPE),
+    "engine/pool.py": ({"pickle"}, OWN_PIPE),
+    "extras.py": ({"importlib"}, "asks whether libraries are installed"),
+    "reports/page/modules.py": ({"urllib"}, "writes modules as data URLs"),
     "engine/pickling.py": (
         {"pickle", "cloudpickle"},
         "questions of the caller's own program, to its workers",
     ),
-    "engine/cluster/worker.py": ({"pickle"}, "the same, on nodes of the user's Ray cluster"),
-    "engine/cluster/probe.py": ({"socket"}, "the name of this host"),
-    "engine/cluster/rank_task.py": ({"socket"}, "the name of this host"),
-    "store/lock.py": ({"socket"}, "the name of this host"),
+    "engine/ray_node.py": ({"pickle", "socket"}, "the same, on nodes of the user's Ray cluster"),
+    "engine/ray_connection.py": ({"socket"}, "asks whether the cluster that the user names answers"),
+    "store/manifest.py": ({"socket"}, "the name of this host"),
     "recorders/session/manifest.py": ({"socket"}, "the name of this host"),
-    "importers/execution_trace/arrow_trial.py": (
-        {"subprocess"},
-        "decodes what may end a process in one of its own",
-    ),
     "importers/execution_trace/arrow.py": (
         {"zipfile"},
-        "members are read, never unpacked to names of theirs",
+        "decodes what may end a process in one of its own; members are read, never unpacked to names of theirs",
     ),
     "filesystem/archives/zip_file.py": ({"zipfile"}, "the same"),
     "recorders/native/columns.py": ({"zipfile"}, "writes"),
     "importers/nsys/tables.py": ({"sqlite3"}, "reads known tables of a database that is opened read-only"),
-    "exporters/tables/sqlite_file.py": ({"sqlite3"}, "writes"),
-    "exporters/op_graphs/graphml_text.py": ({"xml"}, "escapes text"),
-    "exporters/chakra_graphs/svg.py": ({"xml"}, "escapes text"),
+    "exporters/tables.py": ({"sqlite3"}, "writes"),
+    "exporters/op_graphs.py": ({"xml"}, "escapes text"),
+    "chakra/graphs.py": ({"xml"}, "escapes text"),
     "filesystem/paths.py": ({"urllib"}, "takes URLs apart"),
-    "filesystem/remote/loopback.py": ({"urllib"}, "takes URLs apart"),
     "filesystem/remote/object_stores.py": ({"urllib"}, "takes URLs apart"),
     "filesystem/remote/web.py": ({"http", "socket", "ssl", "urllib"}, "reads the URL that the user names"),
-    "viewer/handler.py": ({"http"}, "serves one reader on this machine"),
-    "viewer/server.py": ({"socketserver"}, "the same"),
+    "viewer.py": ({"http", "socketserver"}, "serves one reader on this machine"),
     "cli/view.py": ({"webbrowser"}, "opens the viewer's own address"),
     "recorders/launcher/bootstrap.py": ({"multiprocessing"}, "hooks of the program that is captured"),
     "recorders/observer.py": ({"multiprocessing"}, "hooks of the program that is captured"),
@@ -82,6 +78,7 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
         {"ctypes"},
         "removes the callbacks of PyTorch's session before it ends",
     ),
+    "recorders/session/calibration.py": ({"ctypes"}, "asks torch's own library who sees the operators"),
     "recorders/launcher/torch_import.py": ({"importlib"}, "waits until the program imports torch"),
     "recorders/native/build.py": ({"importlib"}, "imports torch's builder"),
     "recorders/native/library.py": ({"ctypes"}, "loads the recorder that it built, see trust.py"),
@@ -114,10 +111,12 @@ def text_runners_of(text: str) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_only_these_modules_could_run_or_send_anything() -> None:
     assert in_modules(risky_imports) == {module: libraries for module, (libraries, _) in IMPORTERS.items()}
 
 
+@pytest.mark.slow
 def test_nothing_runs_text() -> None:
     """The set-up of a captured program runs the `sitecustomize` that it hides, as Python would have."""
     runs = {"recorders/launcher/inject/sitecustomize.py": {"__import__", "compile", "exec"}}

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_S
 from tracebraid import files
 from tracebraid.errors import OutputError
 from tracebraid.files import keep_broken, make_folder, refuse_existing, write_whole
@@ -36,7 +37,7 @@ def test_gzip_has_the_same_bytes_each_time(tmp_path: Path) -> None:
 
 def test_a_file_that_is_there_stays_unless_it_may_be_replaced(tmp_path: Path) -> None:
     write_whole(tmp_path / "a", [b"first"], overwrite=False)
-    with pytest.raises(OutputError, match="is there already"):
+    with pytest.raises(OutputError, match="the file exists"):
         write_whole(tmp_path / "a", [b"second"], overwrite=False)
     assert (tmp_path / "a").read_bytes() == b"first"
     write_whole(tmp_path / "a", [b"third"], overwrite=True)
@@ -62,7 +63,7 @@ def test_without_hard_links_a_name_is_still_taken_once(
 
     monkeypatch.setattr(os, "link", refuse)
     write_whole(tmp_path / "a", [b"first"], overwrite=False)
-    with pytest.raises(OutputError, match="is there already"):
+    with pytest.raises(OutputError, match="the file exists"):
         write_whole(tmp_path / "a", [b"second"], overwrite=False)
     assert (tmp_path / "a").read_bytes() == b"first"
     assert inside(tmp_path) == ["a"]
@@ -80,7 +81,7 @@ def test_of_many_processes_that_want_one_name_one_gets_it(tmp_path: Path) -> Non
         subprocess.Popen([sys.executable, "-c", code, target, str(n)], stdout=subprocess.PIPE, text=True)
         for n in range(6)
     ]
-    said = [racer.communicate(timeout=60)[0].strip() for racer in racers]
+    said = [racer.communicate(timeout=HANG_S)[0].strip() for racer in racers]
     assert sorted(said) == ["lost"] * 5 + ["won"]
     assert (tmp_path / "a").read_text() == str(said.index("won")) * 1000
 
@@ -101,13 +102,13 @@ def test_a_folder_is_made_and_tried(tmp_path: Path) -> None:
 def test_a_file_that_is_there_is_refused_before_any_work(tmp_path: Path) -> None:
     refuse_existing([tmp_path / "a", tmp_path / "b"])
     (tmp_path / "b").write_text("")
-    with pytest.raises(OutputError, match="b: this file is there already"):
+    with pytest.raises(OutputError, match="b: the file exists"):
         refuse_existing([tmp_path / "a", tmp_path / "b"])
 
 
 def test_what_is_no_valid_file_is_kept_under_a_name_that_no_reader_takes(tmp_path: Path) -> None:
     error = keep_broken(tmp_path / "torch_et_0.json.gz", [b"{"], "it is no JSON")
-    assert "What there is of it is in torch_et_0.json.gz.broken" in str(error)
+    assert "is in torch_et_0.json.gz.broken" in str(error)
     assert inside(tmp_path) == ["torch_et_0.json.gz.broken"]
 
 

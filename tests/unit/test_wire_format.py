@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as schema
@@ -82,6 +83,7 @@ def test_every_enum_has_the_values_of_perfettos_schema() -> None:
         assert sorted(field.number for field in fields) == sorted(NamedField)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.tuples(_INT64, st.text(max_size=20), st.floats(allow_nan=False), st.lists(_INT64, max_size=3))

@@ -1,4 +1,4 @@
-"""Is more of a file lost than its findings say, or less? Objects are counted here without the readers.
+"""Compares the losses of a file with its findings; objects are counted here without the readers.
 
 The name of a sample's file says how many objects it holds, such as `trace.n150.json`: damage keeps the name, and what
 changes the number on purpose changes the name.
@@ -15,10 +15,8 @@ from pathlib import PurePath
 from typing import Any
 
 from tools.fuzz.model import FailureError, FailureKind
-from tools.fuzz.mutations.packed import unpacked
+from tools.fuzz.mutations.raw_bytes import unpacked
 from tracebraid.model.finding import Finding, Loss
-
-__all__ = ["EVENTS", "NODES", "Kind", "count_in_name", "judge_losses", "objects_of", "with_count"]
 
 _COUNT = re.compile(r"(?<=\.n)\d+(?=\.)")
 _MEMBER = re.compile(rb'"([^"]*)"\s*:')
@@ -26,18 +24,13 @@ _MEMBER = re.compile(rb'"([^"]*)"\s*:')
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of objects.
+    """A kind of objects."""
 
-    Args:
-        array: the name of their array.
-        member: what each of them has once.
-    """
-
-    array: str
-    member: str
+    array: str  # the name of their array
+    member: str  # what each of them has once
 
     def is_counted(self, value: Any) -> bool:
-        """Whether an element of the array has to be found again: metadata events go into names, not into tables."""
+        """Return whether tables have to hold an element of the array: metadata events go into names alone."""
         return isinstance(value, dict) and not (self.member == "ph" and value.get("ph") == "M")
 
 
@@ -45,7 +38,7 @@ EVENTS, NODES = Kind("traceEvents", "ph"), Kind("nodes", "id")
 
 
 def count_in_name(path: str) -> int | None:
-    """How many objects a file holds, by its name."""
+    """Return the number of objects in a file, by its name."""
     found = _COUNT.search(PurePath(path).name)
     return int(found[0]) if found else None
 
@@ -79,17 +72,7 @@ def objects_of(text: bytes, is_strict: bool = True) -> tuple[Kind, list[Any]] | 
 
 
 def judge_losses(path: str, data: bytes, read: int, findings: Iterable[Finding]) -> None:
-    """Compare what was read of a file with what its findings say.
-
-    Args:
-        path: the file.
-        data: its bytes.
-        read: how many objects of it were read.
-        findings: what was said.
-
-    Raises:
-        FailureError: more is lost than is said, or less.
-    """
+    """Compare what was read of a file with what its findings say."""
     said = sum((one.loss for one in findings if one.loss is not None), Loss(0, 0, 0))
     text = unpacked(data)
     found = objects_of(text) if text is not None else None
@@ -111,12 +94,18 @@ def judge_losses(path: str, data: bytes, read: int, findings: Iterable[Finding])
 
 
 def _elements_in(array: list[Any]) -> int:
-    """How many elements an array has, those of arrays in it among them: damage may put the array into itself."""
-    return sum(_elements_in(one) if isinstance(one, list) else 1 for one in array)
+    """Count the elements of an array, those of arrays in it among them: damage may put the array into itself."""
+    count, arrays = 0, [array]
+    while arrays:
+        here = arrays.pop()
+        inner = [one for one in here if isinstance(one, list)]
+        count += len(here) - len(inner)
+        arrays += inner
+    return count
 
 
 def _most_frequent_member(text: bytes) -> int:
-    """How many times the most frequent member stands in a text: there are no more objects of one kind."""
+    """Count the most frequent member of a text: there are no more objects of one kind."""
     return max(Counter(_MEMBER.findall(text)).values(), default=0)
 
 

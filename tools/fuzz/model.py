@@ -1,4 +1,4 @@
-"""What a run of the fuzzer is made of: samples of formats, mutations of them, calls upon them, and failures."""
+"""Formats with their samples, mutations and calls; mutants of them; and what a call upon a mutant came to."""
 
 from __future__ import annotations
 
@@ -8,36 +8,16 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-__all__ = [
-    "Asked",
-    "Call",
-    "Failure",
-    "FailureError",
-    "FailureKind",
-    "Files",
-    "Format",
-    "Mutant",
-    "Mutation",
-    "Outcome",
-    "Sample",
-    "Seed",
-]
-
 Files = dict[str, bytes]
-"""The content of a folder: paths below it, and what the files hold."""
+"""The content of a folder: paths below it, and the bytes of each file."""
 
 Mutation = Callable[[Files, random.Random], Files]
-"""Changes a copy of the files; its name says how in reports. The same random numbers give the same bytes."""
+"""Changes a copy of the files; the same random numbers give the same bytes. Its name stands in reports."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """An undamaged input.
-
-    Args:
-        name: unique in its format.
-        files: what it consists of.
-    """
+    """An undamaged input; its name is unique in its format."""
 
     name: str
     files: Mapping[str, bytes]
@@ -45,31 +25,20 @@ class Sample:
 
 @dataclass(frozen=True)
 class Call:
-    """A public function or a command, with what it is asked.
+    """A public function or a command, made on the folder of a mutant.
 
-    Args:
-        name: what it is called in reports: `analyze breakdown`, `tracebraid.info`.
-        ask: calls it on the folder of a mutant; random numbers choose its arguments. It writes below `folder/out` only.
-            It returns nothing: what it finds wrong with an answer, it raises as `FailureError`.
-        names_others: whether it names inputs beside the mutant's, which errors may be about then.
+    It writes below `folder/out` only, random numbers choose its arguments, and it raises `FailureError` for a wrong
+    answer.
     """
 
     name: str
     ask: Callable[[Path, random.Random], object]
-    names_others: bool = False
+    names_others: bool = False  # inputs beside the mutant's, which its errors may be about
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of input.
-
-    Args:
-        name: what it is called on the command line of the fuzzer.
-        samples: makes the samples; it may work in the folder that it is given, and is called once in a run.
-        mutations: ways to change them.
-        calls: what is asked of each mutant in every trial, in this order: reading, and what holds for all of it.
-        chosen: of these, one or a few are drawn for each mutant.
-    """
+    """A kind of input: samples made in a folder, mutations, calls made on each mutant, and calls that are drawn."""
 
     name: str
     samples: Callable[[Path], Sequence[Sample]]
@@ -77,41 +46,45 @@ class Format:
     calls: Sequence[Call]
     chosen: Sequence[Call] = ()
 
-
-@dataclass(frozen=True)
-class Seed:
-    """What a mutant is made of: the same mutant, whatever formats there are beside its own.
-
-    Args:
-        format: the name of a format.
-        number: which of its mutants.
-    """
-
-    format: str
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.format}:{self.number}"
-
-    @classmethod
-    def of(cls, text: str) -> Seed:
-        """The seed that is written `FORMAT:NUMBER`."""
-        name, _, number = text.rpartition(":")
-        return cls(name, int(number))
+    @property
+    def all_calls(self) -> list[Call]:
+        """The calls by their numbers."""
+        return [*self.calls, *self.chosen]
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed sample, and how it came about."""
+    """A changed sample and the calls made on it, all by number, written `FORMAT:SAMPLE:CHANGES:CALLS:SEED`.
 
-    seed: Seed
-    sample: str
-    mutations: tuple[str, ...]
-    files: Mapping[str, bytes]
+    A change is a mutation and the seed of its random numbers, `17.255`; `seed` is that of the arguments of calls.
+    """
+
+    format: str
+    sample: int
+    changes: tuple[tuple[int, int], ...]
+    calls: tuple[int, ...]
+    seed: int = 0
+
+    def __str__(self) -> str:
+        changes = ",".join(f"{mutation}.{seed}" for mutation, seed in self.changes)
+        return f"{self.format}:{self.sample}:{changes}:{','.join(map(str, self.calls))}:{self.seed}"
+
+    @classmethod
+    def of(cls, text: str) -> Mutant:
+        """The mutant of its text."""
+        name, sample, changes, calls, seed = text.split(":")
+        pairs = (change.partition(".") for change in changes.split(",") if change)
+        return cls(
+            name,
+            int(sample),
+            tuple((int(mutation), int(number)) for mutation, _, number in pairs),
+            tuple(int(call) for call in calls.split(",") if call),
+            int(seed),
+        )
 
 
 class FailureKind(Enum):
-    """What must not happen, whatever a file holds."""
+    """Kinds of failure, whatever a file holds."""
 
     FOREIGN_EXCEPTION = "foreign-exception"
     """An exception that is no `TracebraidError`, or a warning of a library."""
@@ -124,14 +97,16 @@ class FailureKind(Enum):
     MEMORY = "memory"
     """More memory than the limit."""
     INVALID_OUTPUT = "invalid-output"
-    """Output that is not what it says it is: JSON that does not parse, a file that its reader refuses; or output past
+    """Output of another form than it claims: JSON that does not parse, a file that its reader refuses; or output past
     Python's streams, as a panic of a library prints it."""
     SILENT_LOSS = "silent-loss"
     """More events or nodes are missing than the findings say."""
+    OTHER_MEANING = "other-meaning"
+    """Another answer to traces that mean the same."""
 
 
 class FailureError(Exception):
-    """An answer that must not be, found by a call itself."""
+    """A wrong answer, found by a call itself."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         self.kind = kind
@@ -140,15 +115,7 @@ class FailureError(Exception):
 
 @dataclass(frozen=True)
 class Failure:
-    """A failure of a mutant.
-
-    Args:
-        kind: what happened.
-        call: the name of the call.
-        message: of the exception, with its type.
-        place: the innermost line of the package in the traceback: `importers/trace.py:120`; "" where there is none.
-        traceback: all lines of it, where there is one.
-    """
+    """A failure of a call; `place` is the innermost line of the package in the traceback, or ""."""
 
     kind: FailureKind
     call: str
@@ -158,35 +125,23 @@ class Failure:
 
     @property
     def identity(self) -> tuple[FailureKind, str]:
-        """Failures of one kind in one place count as the same.
-
-        Where there is no place, those of one call count so, and of those exceptions of one type.
-        """
+        """The kind and the place; without a place the call, and for exceptions the call and their type."""
         if self.place or self.kind is not FailureKind.FOREIGN_EXCEPTION:
             return self.kind, self.place or self.call
         return self.kind, f"{self.call} {self.message.partition(':')[0]}"
 
 
 class Outcome(Enum):
-    """How a call ended."""
+    """The end of a call; a call is refused with an error of ours."""
 
     ANSWERED = "answered"
     REFUSED = "refused"
-    """With an error of ours."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A call upon a mutant, and how it ended.
-
-    Args:
-        call: its name.
-        took_s: how long it took, in seconds of wall time.
-        outcome: how it ended.
-        message: of the error of ours that refused it.
-        failure: where it failed.
-    """
+    """A call made on a mutant, its wall time and its end, with the message of the error that refused it."""
 
     call: str
     took_s: float

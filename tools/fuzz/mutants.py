@@ -1,46 +1,54 @@
-"""Which mutant is made of a seed?"""
+"""Draws mutants with hypothesis, and makes their files."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import count
+from collections.abc import Sequence
+
+from hypothesis import strategies
 
 from tools.fuzz.formats import format_of
-from tools.fuzz.model import Mutant, Sample, Seed
+from tools.fuzz.model import Files, Format, Mutant, Sample
 
-__all__ = ["mutant_of", "seeds_over"]
-
-_MUTATIONS = (1, 1, 1, 2, 3)
-"""How many changes a mutant has; one of these numbers is drawn."""
+_MOST_CHANGES, _MOST_CHOSEN = 3, 2
+_SEEDS = strategies.integers(0, 2**32 - 1)
 
 
-def seeds_over(turns: Sequence[str], begin: int = 0, end: int | None = None) -> Iterator[Seed]:
-    """Seeds divided over formats, which take turns.
+def mutants(
+    name: str, samples: Sequence[Sample], with_chosen: bool = True
+) -> strategies.SearchStrategy[Mutant]:
+    """Mutants of a format; they shrink to few changes, few calls and the smallest sample."""
+    format_ = format_of(name)
+    by_size = sorted(range(len(samples)), key=lambda number: sum(map(len, samples[number].files.values())))
+    calls, chosen = range(len(format_.calls)), range(len(format_.calls), len(format_.all_calls))
+    drawn: strategies.SearchStrategy[list[int]] = strategies.just([])
+    if with_chosen and chosen:
+        drawn = strategies.lists(
+            strategies.sampled_from(chosen), min_size=0 if calls else 1, max_size=_MOST_CHOSEN, unique=True
+        )
+    return strategies.builds(
+        Mutant,
+        strategies.just(name),
+        strategies.sampled_from(by_size),
+        strategies.lists(
+            strategies.tuples(strategies.integers(0, len(format_.mutations) - 1), _SEEDS),
+            min_size=1,
+            max_size=_MOST_CHANGES,
+        ).map(tuple),
+        drawn.map(lambda more: (*calls, *more)),
+        _SEEDS,
+    )
 
-    Args:
-        turns: names of formats, in the order of their turns; one that stands there twice has twice as many seeds.
-        begin: the first of the numbers that are divided.
-        end: behind the last; None: there is no last.
-    """
-    places = [(name, turns[:place].count(name), turns.count(name)) for place, name in enumerate(turns)]
-    for number in count(begin) if end is None else range(begin, end):
-        name, nth, times = places[number % len(turns)]
-        yield Seed(name, number // len(turns) * times + nth)
+
+def files_of(mutant: Mutant, samples: Sequence[Sample]) -> Files:
+    """The files of a mutant: the same bytes in every run over the same samples."""
+    files, mutations = dict(samples[mutant.sample].files), format_of(mutant.format).mutations
+    for mutation, seed in mutant.changes:
+        files = mutations[mutation](files, random.Random(seed))
+    return files
 
 
-def mutant_of(seed: Seed, samples: Mapping[str, Sequence[Sample]]) -> Mutant:
-    """The mutant of a seed: the same in every run over the same samples.
-
-    Args:
-        seed: its format and number.
-        samples: of formats, by their names.
-    """
-    rng, mutations = random.Random(str(seed)), format_of(seed.format).mutations
-    sample = rng.choice(samples[seed.format])
-    files, done = dict(sample.files), []
-    for _ in range(rng.choice(_MUTATIONS)):
-        mutation = rng.choice(mutations)
-        files = mutation(files, rng)
-        done.append(getattr(mutation, "__name__", repr(mutation)))
-    return Mutant(seed, sample.name, tuple(done), files)
+def names_of(mutant: Mutant, format_: Format) -> list[str]:
+    """The names of a mutant's mutations."""
+    changes = (format_.mutations[mutation] for mutation, _ in mutant.changes)
+    return [getattr(change, "__name__", repr(change)) for change in changes]

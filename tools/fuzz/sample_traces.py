@@ -23,8 +23,6 @@ from tests.builders import (
     thread_node,
 )
 
-__all__ = ["RankTraces", "demo_rank", "gpu_rank", "misled_nodes", "without_metadata"]
-
 _ADD_ = "aten::add_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"
 _GROUPS = '[{"pg_name": "0", "pg_desc": "default_pg", "backend_config": "cuda:nccl", "pg_size": 2, "ranks": [0, 1]}]'
 _PER_SM: Json = {"blocks per SM": 0.5}
@@ -33,17 +31,11 @@ _BASE_NS = 1_700_000_000_000_000_000
 
 @dataclass
 class RankTraces:
-    """The two traces of a rank.
+    """The two traces of a rank."""
 
-    Args:
-        nodes: of its Execution Trace.
-        events: of its Kineto trace.
-        header: the members beside the events.
-    """
-
-    nodes: list[Json] = field(default_factory=list)
-    events: list[Json] = field(default_factory=list)
-    header: Json = field(default_factory=dict)
+    nodes: list[Json] = field(default_factory=list)  # of its Execution Trace
+    events: list[Json] = field(default_factory=list)  # of its Kineto trace
+    header: Json = field(default_factory=dict)  # the members beside the events
 
     @property
     def et(self) -> bytes:
@@ -223,5 +215,5 @@ def _is_of(event: Json, rf_ids: set[int]) -> bool:
 
 
 def without_metadata(events: list[Json]) -> int:
-    """How many events have to be found again in tables."""
+    """Count the events that tables have to hold."""
     return sum(event["ph"] != "M" for event in events)

@@ -1,4 +1,4 @@
-"""Watches a worker from outside: limits on time and memory, and what is left of one that died."""
+"""Watches a worker process from outside, with limits on its time and memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ from pathlib import Path
 import msgspec
 
 from tools.fuzz.formats import format_of
-from tools.fuzz.model import Asked, Failure, FailureKind, Outcome
-from tools.fuzz.processes import resident_bytes, tree, waited_s
-from tools.fuzz.trial import PACKAGE
-from tools.fuzz.worker import DUMP_SIGNAL, PRINTED, SAMPLES, Begun, Done, Task, serve
-
-__all__ = ["Growth", "Limits", "Watched", "write_samples"]
+from tools.fuzz.model import Asked, Failure, FailureKind, Mutant, Outcome
+from tools.fuzz.worker import DUMP_SIGNAL, PACKAGE, PRINTED, SAMPLES, Begun, Done, read_samples, serve
+from tools.processes import resident_bytes, tree, waited_s
 
 _LOOK_EVERY_S = 0.05
 _DUMP_WITHIN_S = 1.0
@@ -36,13 +33,8 @@ _WARM_AFTER = 200
 
 @dataclass(frozen=True)
 class Limits:
-    """What a call may take, and a worker.
-
-    Args:
-        time_s: of a call, without the time that it waited for a processor.
-        memory_bytes: of a call, above what the process held before.
-        growth_bytes: a worker that holds so much more than when it was warm is renewed.
-    """
+    """Limits of a call, whose time counts without waiting for a processor and whose memory counts above the
+    process's before; a worker that has grown since it was warm is renewed."""
 
     time_s: float = 20.0
     memory_bytes: int = 2 << 30
@@ -50,16 +42,8 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Growth:
-    """What a worker held after so many mutants, above what it held when it was warm."""
-
-    mutants: int
-    grown_bytes: int
-
-
-@dataclass(frozen=True)
 class _Running:
-    """A call that runs; "" is what comes before the first."""
+    """A call that runs; "" before the first."""
 
     call: str
     began_s: float
@@ -81,11 +65,12 @@ class Watched:
 
     def __init__(self, folder: Path, limits: Limits) -> None:
         self._folder, self._limits = folder, limits
+        self.samples = read_samples(folder.parent)
         self._process: SpawnProcess | None = None
         self._connection: Connection
         self._running: _Running
-        self._mutants, self._warm_bytes, self._held_bytes = 0, 0, 0
-        self.growths: list[Growth] = []
+        self._mutants, self._warm_bytes = 0, 0
+        self.most_grown_bytes = 0
 
     def __enter__(self) -> Watched:
         return self
@@ -93,13 +78,13 @@ class Watched:
     def __exit__(self, *_: object) -> None:
         self._end()
 
-    def ask(self, task: Task) -> list[Asked]:
-        """What became of each call of a task; one that ended the worker, or for which it was ended, is the last."""
+    def ask(self, mutant: Mutant) -> list[Asked]:
+        """Make the calls of a mutant; one that ended the worker, or for which it was ended, is the last."""
         process = self._process or self._start()
         self._begin("")
         found: list[Asked] = []
         try:
-            self._connection.send(task)
+            self._connection.send(mutant)
             while True:
                 if self._connection.poll(_LOOK_EVERY_S):
                     message = self._connection.recv()
@@ -137,15 +122,14 @@ class Watched:
         self._mutants += 1
         if self._mutants == _WARM_AFTER:
             self._warm_bytes = done.resident_bytes
-        self._held_bytes = done.resident_bytes
-        if self._mutants > _WARM_AFTER and self._grown_bytes() > self._limits.growth_bytes:
-            self._end()
-
-    def _grown_bytes(self) -> int:
-        return self._held_bytes - self._warm_bytes
+        if self._mutants > _WARM_AFTER:
+            grown_bytes = done.resident_bytes - self._warm_bytes
+            self.most_grown_bytes = max(self.most_grown_bytes, grown_bytes)
+            if grown_bytes > self._limits.growth_bytes:
+                self._end()
 
     def _above_limits(self) -> Failure | None:
-        """What the call that runs takes too much of; a worker that starts may take longer."""
+        """The limit that the running call exceeds; a worker that starts may take longer."""
         running, pids = self._running, tree(self._pid())
         taken_s = time.monotonic() - running.began_s
         limit_s = self._limits.time_s if running.call else _START_WITHIN_S
@@ -162,7 +146,7 @@ class Watched:
         return None
 
     def _dumped(self) -> str:
-        """The place where a worker is now."""
+        """The position of a worker now."""
         printed, until = self._folder / PRINTED, time.monotonic() + _DUMP_WITHIN_S
         before = printed.stat().st_size if printed.exists() else 0
         with suppress(ProcessLookupError):
@@ -172,7 +156,7 @@ class Watched:
         return place
 
     def _died(self) -> Asked:
-        """What the last words of a worker say."""
+        """The failure of a worker that ended, with its last words."""
         assert self._process is not None
         process, call = self._process, self._running.call
         process.join(_END_WITHIN_S)
@@ -197,8 +181,6 @@ class Watched:
         """Kill the worker, and the processes that it started."""
         if self._process is None:
             return
-        if self._mutants > _WARM_AFTER:
-            self.growths.append(Growth(self._mutants - _WARM_AFTER, self._grown_bytes()))
         with suppress(ProcessLookupError):
             os.killpg(self._pid(), signal.SIGKILL)
         self._process.kill()

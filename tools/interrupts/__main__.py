@@ -5,20 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import random
-import signal
+import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from tools.interrupts.model import KILLS, Stroke, Trial
-from tools.interrupts.record import record, summary
-from tools.interrupts.subjects import SUBJECTS, lay_out_inputs, prepare_forks
+from tools.interrupts.model import KILLS, SUBJECTS, Fault, Stroke, Trial, lay_out_inputs, prepare_forks
 from tools.interrupts.trial import Place, import_needed, measured_s, run_trial
+from tools.processes import stop_ignoring_signals
 
 _INTERRUPTS = tuple(stroke for stroke in Stroke if stroke not in KILLS)
 
@@ -74,10 +74,7 @@ def _trial(line: str) -> Trial:
 
 def _run_share(options: argparse.Namespace) -> None:
     """Every `jobs`-th trial, each as a line of JSON."""
-    # A shell's background, and nohup, ignore some; a command would inherit that.
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    stop_ignoring_signals()
     subjects = [subject for subject in SUBJECTS if options.only in subject.name]
     with tempfile.TemporaryDirectory(prefix="interrupts-") as name:
         place = Place(Path(name))
@@ -101,6 +98,47 @@ def _run_share(options: argparse.Namespace) -> None:
             sys.stdout.flush()
             if trial.faults:
                 sys.stderr.write(json.dumps(asdict(trial)) + "\n")
+
+
+def summary(trials: Sequence[Trial]) -> str:
+    """One line."""
+    struck = [trial for trial in trials if not trial.had_ended]
+    faults = [name for trial in trials for name in trial.faults]
+    return f"{len(trials)} trials, {len(struck)} struck while they ran, {len(faults)} faults {sorted(set(faults))}"
+
+
+def record(trials: Sequence[Trial], command: str) -> str:
+    """Two tables in Markdown: by command, and by signal."""
+    lines = [
+        f"`{command}`, on {platform.platform()} with Python {platform.python_version()}: {summary(trials)}.",
+        "",
+        "| command | struck | by the signal | interrupted | well | run again | faults | median s to end | longest |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    names = sorted({trial.subject for trial in trials})
+    lines += [_row(name, [trial for trial in trials if trial.subject == name]) for name in names]
+    lines += ["", lines[2].replace("command", "signal", 1), lines[3]]
+    lines += [
+        _row(stroke.value, [trial for trial in trials if trial.stroke == stroke.name]) for stroke in Stroke
+    ]
+    lines += ["", "| fault | trials |", "|---|--:|"]
+    lines += [f"| {fault.value} | {sum(fault.name in trial.faults for trial in trials)} |" for fault in Fault]
+    return "\n".join(lines) + "\n"
+
+
+def _row(title: str, trials: Sequence[Trial]) -> str:
+    struck = [trial for trial in trials if not trial.had_ended]
+    numbers = [
+        len(struck),
+        sum((trial.returncode or 0) < 0 or trial.returncode in (129, 131, 137, 143) for trial in struck),
+        sum(trial.returncode == 130 for trial in struck),
+        sum(trial.returncode == 0 for trial in struck),
+        sum(trial.ran_again for trial in trials),
+        sum(len(trial.faults) for trial in trials),
+    ]
+    ends_s = [trial.ended_s for trial in struck] or [0.0]
+    times = [f"{statistics.median(ends_s):.2f}", f"{max(ends_s):.2f}"]
+    return f"| {title} | {' | '.join(map(str, [*numbers, *times]))} |"
 
 
 if __name__ == "__main__":

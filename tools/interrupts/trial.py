@@ -1,26 +1,159 @@
-"""One trial: a command is started, struck at a random moment, and judged."""
+"""Strikes a command at a random moment, and judges how it ended."""
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import random
 import shutil
+import signal
 import sys
 import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tools.interrupts.left import half_written, is_pointed_at, odd_names, unfinished
 from tools.interrupts.model import Fault, Stroke, Subject, Trial
-from tools.interrupts.processes import Running, alive_of, fork, start
+from tools.processes import living, start_session
+from tools.whole_files import half_written, is_pointed_at, odd_names, unfinished
 from tracebraid.cli.main import run
 
-__all__ = ["Place", "import_needed", "measured_s", "run_trial"]
+_TOKEN = "INTERRUPTS_TRIAL"
+_POLL_S = 0.002
+_PACKAGE = "src/tracebraid"
+_INTERRUPTED, _RAISED = 130, 70
+
+
+@dataclass
+class Running:
+    """A process that was started; its session has its number."""
+
+    pid: int
+    token: str
+    began_s: float
+    returncode: int | None = None
+
+    def wait(self, at_most_s: float) -> bool:
+        """Wait for the end, and return whether it came within a time."""
+        until_s = time.monotonic() + at_most_s
+        while self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+            elif time.monotonic() > until_s:
+                return False
+            else:
+                time.sleep(_POLL_S)
+        return True
+
+    def send(self, number: signal.Signals, to_group: bool) -> None:
+        """Send a signal; it must not have been waited for."""
+        if to_group:
+            os.killpg(self.pid, number)
+        else:
+            os.kill(self.pid, number)
+
+
+def start(words: tuple[str, ...], folder: Path, token: str) -> Running:
+    """`tracebraid WORDS`, which keeps its words and its temporary files in a folder."""
+    environment = _environment(folder, token)
+    began_s = time.monotonic()
+    process = start_session([sys.executable, "-m", "tracebraid", *words], folder, environment, folder)
+    running = Running(process.pid, token, began_s)
+    # It is waited for by its number.
+    process.returncode = 0
+    return running
+
+
+def fork(work: Callable[[], None], folder: Path, token: str) -> Running:
+    """A forked process that calls a function."""
+    for name in ("stdout", "stderr"):
+        (folder / name).touch()
+    environment = _environment(folder, token)
+    began_s = time.monotonic()
+    # Otherwise Ctrl-C could lead the child up the stack of this process.
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    pid = os.fork()
+    if pid == 0:
+        status = _INTERRUPTED
+        try:
+            status = _in_child(work, folder, environment)
+        finally:
+            os._exit(status)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    # A signal can only be sent to a group that is there.
+    _until_session(pid)
+    return Running(pid, token, began_s)
+
+
+def _in_child(work: Callable[[], None], folder: Path, environment: dict[str, str]) -> int:
+    os.setsid()
+    os.chdir(folder)
+    os.environ.update(environment)
+    for name, descriptor in (("stdout", 1), ("stderr", 2)):
+        os.dup2(os.open(folder / name, os.O_WRONLY), descriptor)
+    sys.stdout, sys.stderr = (os.fdopen(descriptor, "w", closefd=False) for descriptor in (1, 2))
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+        work()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except KeyboardInterrupt:
+        # It may come before the work has begun.
+        said = traceback.format_exc()
+        sys.stderr.write(said if _PACKAGE in said else "")
+        return _INTERRUPTED
+    except BaseException:  # noqa: BLE001 - As at the end of any Python.
+        traceback.print_exc()
+        return _RAISED
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # As the end of Python does, which closes generators that an exception holds.
+        gc.collect()
+    return 0
+
+
+def alive_of(running: Running) -> list[int]:
+    """The processes of its session, and those that have its environment."""
+    found = []
+    for pid, session in living():
+        with suppress(OSError):
+            is_marked = f"{_TOKEN}={running.token}\0".encode() in Path(f"/proc/{pid}/environ").read_bytes()
+            if pid != os.getpid() and (session == running.pid or is_marked):
+                found.append(pid)
+    return found
+
+
+def _environment(folder: Path, token: str) -> dict[str, str]:
+    (folder / "tmp").mkdir(exist_ok=True)
+    return {
+        **os.environ,
+        _TOKEN: token,
+        "TMPDIR": str(folder / "tmp"),
+        "OMP_NUM_THREADS": "1",
+        "TORCH_CPP_LOG_LEVEL": "ERROR",
+        "PYTHONWARNINGS": "ignore",
+    }
+
+
+def _until_session(pid: int) -> None:
+    while True:
+        try:
+            if os.getsid(pid) == pid:
+                return
+        except ProcessLookupError:
+            return
+        time.sleep(0)
+
 
 _MODULES = "INTERRUPTS_MODULES"
 _ENDS_WITHIN_S = 20.0
-"""Of a signal: a few seconds, on a machine that has other work."""
+"""Seconds after a signal: a few, on a machine that has other work."""
 _LOST_AFTER_S = 1.0
 """A command that ends well so long after a signal did not hear it, where it had longer to go."""
 _CHILDREN_END_WITHIN_S = 5.0
@@ -30,18 +163,13 @@ _SECOND_WITHIN_S = 0.3
 _OURS = ("tracebraid", "error:", "warning:", "interrupted", "  File ")
 _REPORTS = "tracebraid: "
 _PLAIN_START = ("Fatal Python error", "init_import_site", "<frozen")
-"""What Python says of Ctrl-C before it runs anything of ours."""
-_INTERRUPTED = 130
+"""Words of Python about Ctrl-C before it runs anything of ours."""
 _AGAIN_SHARE = 0.1
 """So many commands are run a second time over what is left."""
 
 
 class Place:
-    """The folder of one trial after another: the inputs beside it stay.
-
-    Args:
-        root: a folder of its own.
-    """
+    """The folder of one trial after another: the inputs beside it stay."""
 
     def __init__(self, root: Path) -> None:
         self.inputs, self.folder = root / "inputs", root / "trial"
@@ -64,7 +192,7 @@ class Place:
         return start(words, self.folder, token)
 
     def words(self, stream: str) -> str:
-        """What it wrote to `stdout` or `stderr`."""
+        """Return the content of `stdout` or `stderr`."""
         return (self.folder / stream).read_text(errors="replace")
 
 
@@ -90,11 +218,7 @@ def import_needed(place: Place, subject: Subject) -> None:
 
 
 def measured_s(place: Place, subject: Subject) -> float:
-    """How long a subject takes that nothing strikes.
-
-    Raises:
-        AssertionError: it fails by itself.
-    """
+    """Measure the seconds of a subject without a signal."""
     place.lay_out(subject)
     running = place.start(subject, "measured")
     assert running.wait(_HANGS_AFTER_S), f"{subject.name} does not end"
@@ -178,7 +302,7 @@ def _judge_end(place: Place, stroke: Stroke, trial: Trial, takes_s: float, subje
 
 
 def _is_plain_start(words: str) -> bool:
-    """Whether it came before the first function of ours ran: in Python's own start, or the import of the command."""
+    """Return whether it came before our first function: in Python's own start, or the import of the command."""
     own = [line for line in words.splitlines() if "src/tracebraid" in line]
     return any(word in words for word in _PLAIN_START) and all(line.endswith("in <module>") for line in own)
 

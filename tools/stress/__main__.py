@@ -9,11 +9,10 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tools.stress.growth import watch_growth
+from tools.stress.growth import Growth, watch_growth
 from tools.stress.model import CAPTURED, Capturing, Way
-from tools.stress.report import table_of
-from tools.stress.runner import Plan, stress
-from tools.stress.scenarios import names
+from tools.stress.runner import Plan, Results, stress
+from tools.stress.scenarios import SCENARIOS
 from tracebraid.recorders.native.library import build
 
 
@@ -42,7 +41,7 @@ def main(words: list[str]) -> int:
         else CAPTURED
     )
     plan = Plan(
-        tuple(given.scenarios or names()),
+        tuple(given.scenarios or sorted(SCENARIOS)),
         tuple(ways),
         given.seed,
         given.rounds,
@@ -59,8 +58,25 @@ def main(words: list[str]) -> int:
         with watch_growth(folder / "growth", given.growth) as growth:
             results = stress(plan, folder, given.workers)
         results.problems.extend(growth.problems())
-        print(table_of(plan, results, growth))
+        print(_table(plan, results, growth))
     return min(len(results.problems), 1)
+
+
+def _table(plan: Plan, results: Results, growth: Growth) -> str:
+    """The table, as Markdown."""
+    ways = [str(way) for way in CAPTURED]
+    lines = [f"| scenario | what | {' | '.join(ways)} | failed |", f"|---|---|{'--:|' * (len(ways) + 1)}"]
+    for name in plan.scenarios:
+        counts = [str(results.trials.get((name, way), 0)) for way in ways]
+        failed = len({problem.trial for problem in results.problems if problem.trial.scenario == name})
+        about = SCENARIOS[name].about
+        if name in results.skipped:
+            about += f" (not here: {results.skipped[name]})"
+        lines.append(f"| {name} | {about} | {' | '.join(counts)} | {failed} |")
+    programs = sum(results.trials.values())
+    captured = sum(count for (_, way), count in results.trials.items() if way in ways)
+    lines += ["", f"{programs} programs, {captured} of them captured: {len(results.problems)} problems."]
+    return "\n".join([*lines, *growth.lines(), *map(str, results.problems)])
 
 
 if __name__ == "__main__":

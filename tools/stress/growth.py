@@ -14,14 +14,12 @@ from statistics import median
 
 from tools.stress.endless import READY
 from tools.stress.model import Capturing, Problem, ProblemKind, Trial, Way
-from tools.stress.trials import ROOT
-
-__all__ = ["Growth", "watch_growth"]
+from tools.stress.runner import ROOT
 
 _SETTLED_S = 60.0
 """Seconds after which nothing may grow: by then each kind of window was recorded many times."""
 _ALLOWED_MB = 24.0
-"""What a program that records nothing varies by, and what the manifest of thousands of windows takes."""
+"""The variation of a program that records nothing, and the manifest of thousands of windows."""
 _EVERY_S = 1.0
 _PARTS = 5
 """The first of so many parts of the time is compared with the last: medians of each."""
@@ -76,12 +74,7 @@ _KINDS = ("capture native", "capture torch", "observers native", "observers torc
 
 @contextmanager
 def watch_growth(folder: Path, wanted: bool) -> Iterator[Growth]:
-    """Run the long programs beside, and sample their memory.
-
-    Args:
-        folder: for their files.
-        wanted: whether to; else nothing is run.
-    """
+    """Run the long programs beside, and sample their memory."""
     growth = Growth()
     if not wanted:
         yield growth

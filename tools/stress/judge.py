@@ -5,18 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import tracebraid
 from tools.stress.model import Outcome, Problem, ProblemKind, Scenario, Trial, Way
+from tools.whole_files import fault_of
 from tracebraid.errors import TracebraidError
-from tracebraid.model.check import Severity
-from tracebraid.model.finding_code import FindingCode
-
-__all__ = ["judge"]
+from tracebraid.model.finding_code import FindingCode, Severity
 
 _DOCUMENTED = re.compile(
     r"(window_\d+/)?(torch_et_\d+\.json\.gz|kineto_trace_\d+\.json\.gz|torch_et_\d+_report\.json)|manifest_\d+\.json"
@@ -31,18 +28,11 @@ _TELLING = (
 _SHOWN = 600
 """Characters of an output in a report."""
 _OF_LOSS = {FindingCode.NOTHING_RECORDED, FindingCode.RANK_MISSING}
-"""What a check may find in a folder where a window, or a rank, was lost without any fault."""
+"""Findings of a check in a folder where a window, or a rank, was lost without any fault."""
 
 
 def judge(scenario: Scenario, trial: Trial, plain: Outcome, got: Outcome) -> list[Problem]:
-    """What may not happen, and did.
-
-    Args:
-        scenario: what was tried.
-        trial: in which way.
-        plain: how the program ends without a capture.
-        got: how it ended.
-    """
+    """Return the problems of a trial."""
     found = [*_of_end(scenario, plain, got)]
     if got.returncode is not None:
         found += _of_files(scenario, got)
@@ -84,7 +74,7 @@ def _of_files(scenario: Scenario, got: Outcome) -> Iterator[tuple[ProblemKind, s
         elif not _DOCUMENTED.fullmatch(name):
             if not (scenario.may_lose and path.name.endswith(".broken")):
                 yield ProblemKind.LEFT, name
-        elif (fault := _fault_of(path)) is not None:
+        elif (fault := fault_of(path)) is not None:
             yield ProblemKind.FILE, f"{name}: {fault}"
     for folder in sorted(path for path in out.rglob("*") if path.is_dir()):
         if not any(folder.iterdir()) and not scenario.may_leave_parts:
@@ -120,15 +110,6 @@ def _of_check(scenario: Scenario, out: Path) -> Iterator[tuple[ProblemKind, str]
     for one in checked.diagnoses:
         if one.severity is Severity.ERROR and not (scenario.may_lose and one.finding.code in _OF_LOSS):
             yield ProblemKind.FILE, f"check: {one.finding}"
-
-
-def _fault_of(path: Path) -> str | None:
-    """Why a file is not whole."""
-    try:
-        _load(path)
-    except (OSError, ValueError, EOFError, zlib.error) as error:
-        return f"{type(error).__name__}: {error}"
-    return None
 
 
 def _load(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""What stress is made of: scenarios, the ways in which their programs are captured, trials and what went wrong."""
+"""Scenarios, the ways in which their programs are captured, trials and problems."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tools.stress.run import Run
 
-__all__ = ["CAPTURED", "Capturing", "Outcome", "Problem", "ProblemKind", "Scenario", "Trial", "Way"]
-
 
 class Way(Enum):
-    """How a program is captured."""
+    """Ways to capture a program."""
 
     PLAIN = "not captured: what the others are compared with"
     CONTEXT = "by `with tracebraid.capture(...)` in its code"
@@ -41,48 +39,34 @@ CAPTURED = tuple(
 
 @dataclass(frozen=True)
 class Scenario:
-    """What a program does while it is captured, and what may follow from it.
+    """A program that is captured, and the consequences that it may have."""
 
-    Args:
-        about: what is tried, in a line.
-        work: what the process does. The same seed must give the same exit code and standard output each time.
-        ways: in which ways it is captured.
-        recorders: with which recorders.
-        may_lose: whether a window may be lost without any fault: the disk is full, another profiler comes first.
-        may_leave_parts: whether hidden, unfinished files may stay: the process is killed.
-        is_random: whether exit code and output depend on the moment at which something happens.
-        expected_codes: exit codes that are right where `is_random`.
-        why_not: why it cannot run here, or "".
-        limit_s: seconds that a process may take.
-    """
-
-    about: str
+    about: str  # what is tried, in a line
+    # what the process does. The same seed must give the same exit code and standard output each time
     work: Callable[[Run], None]
-    ways: tuple[Way, ...] = (Way.CONTEXT, Way.COMMAND)
-    recorders: tuple[str, ...] = ("native", "torch")
+    ways: tuple[Way, ...] = (Way.CONTEXT, Way.COMMAND)  # in which ways it is captured
+    recorders: tuple[str, ...] = ("native", "torch")  # with which recorders
+    # whether a window may be lost without any fault: the disk is full, another profiler comes first
     may_lose: bool = False
-    may_leave_parts: bool = False
-    is_random: bool = False
-    expected_codes: tuple[int, ...] = (0,)
-    why_not: Callable[[], str] = lambda: ""
-    limit_s: float = 300.0
+    may_leave_parts: bool = False  # whether hidden, unfinished files may stay: the process is killed
+    is_random: bool = False  # whether exit code and output depend on the moment at which something happens
+    expected_codes: tuple[int, ...] = (0,)  # exit codes that are right where `is_random`
+    why_not: Callable[[], str] = lambda: ""  # why it cannot run here, or ""
+    limit_s: float = 300.0  # seconds that a process may take
+
+
+SCENARIOS: dict[str, Scenario] = {}
+"""Scenarios by name, which `tools.stress.scenarios` fills."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """A scenario with a seed, in one way.
+    """A scenario with a seed, in one way."""
 
-    Args:
-        scenario: its name.
-        seed: of all random numbers of the program.
-        capturing: how it is captured.
-        is_full: whether the program does all that is meant, 10 million operators for example.
-    """
-
-    scenario: str
-    seed: int
-    capturing: Capturing
-    is_full: bool = False
+    scenario: str  # its name
+    seed: int  # of all random numbers of the program
+    capturing: Capturing  # how it is captured
+    is_full: bool = False  # whether the program does all that is meant, 10 million operators for example
 
     def __str__(self) -> str:
         return f"{self.scenario}, seed {self.seed}, {self.capturing}"
@@ -90,27 +74,18 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the program of a trial ended.
+    """The end of the program of a trial."""
 
-    Args:
-        returncode: negative for a signal; None where it had to be killed after its time.
-        stdout: what it printed.
-        stderr: what it, and Tracebraid, said.
-        wall_s: seconds.
-        folder: where `out` is the capture's folder and `tmp` that of temporary files.
-        strays: how many processes of it were left.
-    """
-
-    returncode: int | None
-    stdout: str
-    stderr: str
-    wall_s: float
-    folder: Path
-    strays: int
+    returncode: int | None  # negative for a signal; None where it had to be killed after its time
+    stdout: str  # what it printed
+    stderr: str  # what it, and Tracebraid, said
+    wall_s: float  # seconds
+    folder: Path  # where `out` is the capture's folder and `tmp` that of temporary files
+    strays: int  # how many processes of it were left
 
 
 class ProblemKind(Enum):
-    """What may not happen."""
+    """Kinds of problem."""
 
     HANG = "it took longer than its limit"
     EXIT = "exit code or signal are not the program's own"

@@ -9,17 +9,17 @@ from pathlib import Path
 
 
 def main(name: str, seed: str, folder: str, *words: str) -> None:
-    """Do a scenario's work in this process."""
+    """Run a scenario in this process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     import torch
 
     from tools.stress.run import Run
-    from tools.stress.scenarios import scenario_of
+    from tools.stress.scenarios import SCENARIOS
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     run = Run(int(seed), Path(folder), "full" in words)
-    scenario_of(name).work(run)
+    SCENARIOS[name].work(run)
     run.end()
 
 

@@ -1,4 +1,4 @@
-"""What a scenario's program has at hand: random numbers, a training step, the capture, and a digest of its results."""
+"""Random numbers, a training step, the capture and a digest of results, for a scenario's program."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from typing import Any
 import torch
 
 import tracebraid
-
-__all__ = ["Network", "Run", "digest_of"]
 
 _CAPTURE = "TRACEBRAID_STRESS_CAPTURE"
 """The variable of the environment with the arguments of `tracebraid.capture`, for a program that captures itself."""
@@ -52,17 +50,11 @@ def digest_of(*values: Any) -> str:
 
 @dataclass
 class Run:
-    """One process of a scenario.
+    """One process of a scenario."""
 
-    Args:
-        seed: of all random numbers.
-        folder: for what the program writes.
-        is_full: whether to do all that is meant.
-    """
-
-    seed: int
-    folder: Path
-    is_full: bool = False
+    seed: int  # of all random numbers
+    folder: Path  # for what the program writes
+    is_full: bool = False  # whether to do all that is meant
 
     def __post_init__(self) -> None:
         torch.manual_seed(self.seed)
@@ -81,11 +73,7 @@ class Run:
 
     @contextmanager
     def captured(self, trains: bool = True) -> Iterator[Callable[[], None]]:
-        """The context of the program's loop, with what ends each of its steps.
-
-        Args:
-            trains: whether that is a step of training; else one of inference.
-        """
+        """The context of the program's loop, with what ends each of its steps."""
         work = self.train if trains else self.infer
         if not self.options:
             yield work

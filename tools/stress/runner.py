@@ -1,23 +1,110 @@
-"""Tries scenarios, round after round, until the rounds or the time are over."""
+"""Starts programs of scenarios in fresh processes, round after round, and judges them."""
 
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import random
 import shutil
+import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from tools.processes import living, start_session, stop_ignoring_signals
 from tools.stress.judge import judge
 from tools.stress.model import Capturing, Outcome, Problem, ProblemKind, Scenario, Trial, Way
-from tools.stress.scenarios import scenario_of
-from tools.stress.trials import try_out
+from tools.stress.scenarios import SCENARIOS
 
-__all__ = ["Plan", "Results", "stress"]
+ROOT = Path(__file__).parents[2]
+_OURS = ("TRACEBRAID_", "RANK", "WORLD_SIZE", "PYTHONPATH", "MASTER_")
+_CLEAN_UP_S = 2.0
+"""Seconds that processes of the program have to end after it, as those of a DataLoader do."""
+
+
+def options_of(trial: Trial) -> dict[str, Any]:
+    """Options of `tracebraid.capture` beside the folder; they depend on the seed only."""
+    drawn = random.Random(trial.seed)
+    return {
+        "skip_first": 1,
+        "wait": drawn.choice([0, 1]),
+        "warmup": drawn.choice([0, 1, 1]),
+        "active": drawn.choice([1, 2, 3]),
+        "repeat": drawn.choice([1, 1, 2]),
+        "stacks": drawn.random() < 0.2,
+        "memory": drawn.random() < 0.2,
+        "recorder": trial.capturing.recorder,
+    }
+
+
+def try_out(trial: Trial, folder: Path, limit_s: float) -> Outcome:
+    """Run the program of a trial to its end."""
+    for name in ("out", "tmp", "own"):
+        (folder / name).mkdir(parents=True)
+    began_s = time.monotonic()
+    process = start_session(_command(trial, folder), folder, _environment(trial, folder), ROOT)
+    returncode: int | None = None
+    with suppress(subprocess.TimeoutExpired):
+        returncode = process.wait(limit_s)
+    strays = _end(process, wait=returncode is not None)
+    return Outcome(
+        returncode,
+        (folder / "stdout").read_text(errors="replace"),
+        (folder / "stderr").read_text(errors="replace"),
+        time.monotonic() - began_s,
+        folder,
+        strays,
+    )
+
+
+def _command(trial: Trial, folder: Path) -> list[str]:
+    words = [trial.scenario, str(trial.seed), str(folder / "own"), *["full"] * trial.is_full]
+    program = [sys.executable, "-m", "tools.stress.program", *words]
+    if trial.capturing.way is not Way.COMMAND:
+        return program
+    options = options_of(trial)
+    flags = [f"--{name}" for name in ("stacks", "memory") if options.pop(name)]
+    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    capture = [sys.executable, "-m", "tracebraid", "capture", "--no-check", "-o", str(folder / "out")]
+    return [*capture, *words, *flags, "--", *program]
+
+
+def _environment(trial: Trial, folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
+    kept |= {name: value for name, value in os.environ.items() if name in ("TRACEBRAID_CACHE",)}
+    kept |= {"TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    if trial.capturing.way is Way.CONTEXT:
+        options = {"out_dir": str(folder / "out"), "check": False, **options_of(trial)}
+        kept["TRACEBRAID_STRESS_CAPTURE"] = json.dumps(options)
+    return kept
+
+
+def _end(process: subprocess.Popen[bytes], wait: bool) -> int:
+    """End what is left of a session: how many processes that were, once those that end by themselves had."""
+    until_s = time.monotonic() + _CLEAN_UP_S * wait
+    left = _members(process.pid)
+    while left and time.monotonic() < until_s:
+        time.sleep(0.05)
+        left = _members(process.pid)
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+    return len(left)
+
+
+def _members(session: int) -> list[int]:
+    """The living processes of a session."""
+    return [pid for pid, of_session in living() if of_session == session]
+
 
 _PLAIN = Capturing(Way.PLAIN)
 _WAYS = 2
@@ -26,50 +113,30 @@ _WAYS = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """What is to be tried.
+    """A plan of trials."""
 
-    Args:
-        scenarios: their names.
-        ways: in which programs are captured.
-        seed: of the first round; each next round has the next one.
-        rounds: how often each scenario is tried, where there is no time.
-        time_s: how long to go on; 0 for `rounds`.
-        is_full: whether programs do all that is meant.
-        keeps_failed: whether the files of a trial with a problem stay.
-    """
-
-    scenarios: tuple[str, ...]
-    ways: tuple[Capturing, ...]
-    seed: int
-    rounds: int
-    time_s: float
-    is_full: bool
-    keeps_failed: bool = False
+    scenarios: tuple[str, ...]  # their names
+    ways: tuple[Capturing, ...]  # in which programs are captured
+    seed: int  # of the first round; each next round has the next one
+    rounds: int  # how often each scenario is tried, where there is no time
+    time_s: float  # how long to go on; 0 for `rounds`
+    is_full: bool  # whether programs do all that is meant
+    keeps_failed: bool = False  # whether the files of a trial with a problem stay
 
 
 @dataclass
 class Results:
-    """What came of it.
+    """Results of a plan."""
 
-    Args:
-        trials: how many programs were run and judged, by scenario and way.
-        skipped: why a scenario cannot run here.
-        problems: what may not happen, and did.
-    """
-
+    # how many programs were run and judged, by scenario and way
     trials: dict[tuple[str, str], int] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)  # why a scenario cannot run here
+    problems: list[Problem] = field(default_factory=list)  # what may not happen, and did
 
 
 def stress(plan: Plan, folder: Path, workers: int) -> Results:
-    """Try what is planned.
-
-    Args:
-        plan: what.
-        folder: for the files of trials; those of a trial without a problem are removed.
-        workers: how many trials at once.
-    """
+    """Try what is planned."""
+    stop_ignoring_signals()
     results, lock = Results(), threading.Lock()
     until_s = time.monotonic() + plan.time_s
     queue = _trials(plan, results)
@@ -94,7 +161,7 @@ def _trials(plan: Plan, results: Results) -> Iterator[list[Trial]]:
         if not plan.time_s and number == plan.rounds:
             return
         for name in plan.scenarios:
-            scenario = scenario_of(name)
+            scenario = SCENARIOS[name]
             ways = [
                 way for way in plan.ways if way.way in scenario.ways and way.recorder in scenario.recorders
             ]
@@ -114,7 +181,7 @@ def _try(
     trials: list[Trial], folder: Path, results: Results, lock: threading.Lock, keeps_failed: bool
 ) -> None:
     plain_trial, *captured = trials
-    scenario = scenario_of(plain_trial.scenario)
+    scenario = SCENARIOS[plain_trial.scenario]
     own = folder / str(plain_trial).replace(", ", "-").replace(" ", "_")
     plain = try_out(plain_trial, own / "plain", scenario.limit_s)
     _add(results, lock, plain_trial, _of_plain(scenario, plain_trial, plain))

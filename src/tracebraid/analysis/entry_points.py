@@ -1,7 +1,7 @@
-"""What do installed packages offer under an entry point's group?
+"""Load what installed packages offer under an entry point's group.
 
-Entry points are what installed distributions declare: whoever can install a package into the environment can run code
-in it anyway. They are imported only when they are asked for. Nothing is ever imported from the folder of traces or
+Entry points are declared by installed distributions: whoever can install a package into the environment can run code
+in it anyway. They are imported only on demand. Nothing is ever imported from the folder of traces or
 from the working folder on account of its files.
 """
 
@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 
-__all__ = ["DETECTORS", "METRICS", "Offered", "offered"]
-
 DETECTORS = "tracebraid.detectors"
 """Each entry names a `Detector`, a `JobDetector`, or a function of a linked trace and the annotation of steps."""
 METRICS = "tracebraid.metrics"
@@ -21,14 +19,14 @@ METRICS = "tracebraid.metrics"
 
 @dataclass(frozen=True)
 class Offered:
-    """What an entry point names.
+    """Load the object of an entry point.
 
     Args:
         name: of the entry point.
         package: the distribution that declares it; empty: unknown.
         target: module and attribute.
-        found: what was imported; None where that failed.
-        error: how importing it failed; None where it did not.
+        found: what was imported; None if that failed.
+        error: how importing it failed; None if it did not.
     """
 
     name: str
@@ -39,10 +37,9 @@ class Offered:
 
 
 def offered(group: str) -> Iterator[Offered]:
-    """What installed packages offer in a group, each imported when it is its time, in the order of names and targets.
+    """Yield the objects that installed packages offer in a group, imported in turn.
 
-    Args:
-        group: `DETECTORS` or `METRICS`.
+    In the order of names and targets.
     """
     for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
         package = entry.dist.name if entry.dist is not None else ""

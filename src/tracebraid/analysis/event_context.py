@@ -1,4 +1,4 @@
-"""What analyses know of each event: its step, its module, what launched it."""
+"""Context of each event for analyses: its step, its module, its launch."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.kernels.work import device_work_of
-from tracebraid.analysis.ops.launch_rows import host_times, launched
-from tracebraid.analysis.ops.modules.module_tree import module_tree
-from tracebraid.analysis.step_rows import StepOptions
+from tracebraid.analysis.answering import StepOptions
+from tracebraid.analysis.kernels.kernels import device_work_of
+from tracebraid.analysis.ops.modules import module_tree
+from tracebraid.analysis.ops.op_times import host_times, launched
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema.context import DEVICE_CONTEXT, HOST_CONTEXT
-
-__all__ = ["device_context", "host_context"]
 
 _Ints = NDArray[np.int64]
 _SEPARATOR = "/"
@@ -30,7 +28,7 @@ def host_context(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def device_context(linked: LinkedTrace) -> pl.DataFrame:
-    """What launched each device event, in which step and module: `model.schema.context.DEVICE_CONTEXT`."""
+    """Launch, step and module of each device event: `model.schema.context.DEVICE_CONTEXT`."""
     work = device_work_of(linked, _BY_STEP)
     if work.is_empty():
         return DEVICE_CONTEXT.empty()

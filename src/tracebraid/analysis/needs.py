@@ -1,4 +1,4 @@
-"""What does a trace lack for an analysis?"""
+"""Check whether a trace holds the data that an analysis needs."""
 
 from __future__ import annotations
 
@@ -6,52 +6,29 @@ from collections.abc import Callable, Iterable
 
 import polars as pl
 
-from tracebraid.analysis.device.graph_events import has_graphs
-from tracebraid.analysis.efficiency.calls import has_shapes
-from tracebraid.analysis.efficiency.peaks import known_peaks
-from tracebraid.analysis.inference.iterations import iterations
-from tracebraid.analysis.ops.modules.module_tree import module_tree
+from tracebraid.analysis.device import has_graphs
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.model.category import Role
+from tracebraid.model.analysis import Analysis, Need
+from tracebraid.model.category import Category, Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.questions.analysis import Analysis, Need
-from tracebraid.model.questions.job_analysis import JobAnalysis
-from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["HAS", "has_key", "lacking", "lacking_of"]
-
-_COUNTER_CATEGORIES = ["cuda_profiler_range", "hardware_counters"]
+_COUNTER_CATEGORIES = {Category.CUDA_PROFILER_RANGE.value, Category.HARDWARE_COUNTERS.value}
 
 
-def lacking(
-    analysis: Analysis | JobAnalysis, linked: LinkedTrace, annotation: str = PROFILER_STEP
-) -> tuple[Need, ...]:
-    """What of an analysis's needs and uses the trace does not have, in their order.
+def lacking(analysis: Analysis, linked: LinkedTrace) -> tuple[Need, ...]:
+    """Return the needs and uses of an analysis that the trace does not meet, in order.
 
     Whether there are several ranks is not for a trace to say.
-
-    Args:
-        analysis: the analysis.
-        linked: one rank.
-        annotation: what marks a step.
     """
     wanted = [need for need in (*analysis.needs, *analysis.uses) if need is not Need.SEVERAL_RANKS]
-    return lacking_of(wanted, linked, annotation)
+    return lacking_of(wanted, linked)
 
 
-def lacking_of(
-    needs: Iterable[Need], linked: LinkedTrace, annotation: str = PROFILER_STEP
-) -> tuple[Need, ...]:
-    """What of some needs the trace does not have, in their order.
-
-    Args:
-        needs: what may be lacking.
-        linked: one rank.
-        annotation: what marks a step.
-    """
-    return tuple(need for need in needs if not _has(need, linked, annotation))
+def lacking_of(needs: Iterable[Need], linked: LinkedTrace) -> tuple[Need, ...]:
+    """Return the needs that the trace does not meet, in order."""
+    return tuple(need for need in needs if not _has(need, linked))
 
 
 def has_key(need: Need) -> str:
@@ -59,9 +36,7 @@ def has_key(need: Need) -> str:
     return f"has.{need.name.lower()}"
 
 
-def _has(need: Need, linked: LinkedTrace, annotation: str) -> bool:
-    if need is Need.STEPS and annotation != PROFILER_STEP:
-        return bool(step_windows(linked, annotation).height)
+def _has(need: Need, linked: LinkedTrace) -> bool:
     return linked.answered(has_key(need), HAS[need])
 
 
@@ -78,7 +53,7 @@ def _has_annotations(linked: LinkedTrace) -> bool:
 
 
 def _has_counters(linked: LinkedTrace) -> bool:
-    return not linked.timeline.events.filter(as_text("category").is_in(_COUNTER_CATEGORIES)).is_empty()
+    return not linked.timeline.categories.isdisjoint(_COUNTER_CATEGORIES)
 
 
 def _has_rows(table: str) -> Callable[[LinkedTrace], bool]:
@@ -92,6 +67,33 @@ def _has_collectives(linked: LinkedTrace) -> bool:
     return not collective_events(linked).is_empty()
 
 
+# What most analyses do not need is loaded where it is asked for: it stands beside the formulas of all ops.
+
+
+def _has_shapes_of_either(linked: LinkedTrace) -> bool:
+    from tracebraid.analysis.efficiency.calls import has_shapes
+
+    return has_shapes(linked)
+
+
+def _has_peaks(linked: LinkedTrace) -> bool:
+    from tracebraid.analysis.efficiency.roofline import known_peaks
+
+    return known_peaks(linked) is not None
+
+
+def _has_modules(linked: LinkedTrace) -> bool:
+    from tracebraid.analysis.ops.modules import module_tree
+
+    return module_tree(linked).source is not None
+
+
+def _has_iterations(linked: LinkedTrace) -> bool:
+    from tracebraid.analysis.inference.phases import iterations
+
+    return iterations(linked).height > 0
+
+
 def _any(linked: LinkedTrace, table: str, column: str) -> bool:
     values = linked.timeline.tables[table].select(as_text(column).alias("value"))
     return not values.filter(pl.col("value").is_not_null() & (pl.col("value") != "")).is_empty()
@@ -103,9 +105,9 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.DEVICE_WORK: lambda linked: linked.timeline.has_device,
     Need.STEPS: lambda linked: step_windows(linked).height > 0,
     Need.SHAPES: _has_shapes,
-    Need.SHAPES_OF_EITHER: has_shapes,
+    Need.SHAPES_OF_EITHER: _has_shapes_of_either,
     Need.STACKS: _has_stacks,
-    Need.MODULES: lambda linked: module_tree(linked).source is not None,
+    Need.MODULES: _has_modules,
     Need.ANNOTATIONS: _has_annotations,
     Need.ALLOCATIONS: lambda linked: linked.has_et or _has_rows("memory")(linked),
     Need.MEMORY: _has_rows("memory"),
@@ -115,8 +117,8 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.COUNTERS: _has_counters,
     Need.GRAPH_LAUNCHES: has_graphs,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
-    Need.DEVICE_PEAKS: lambda linked: known_peaks(linked) is not None,
+    Need.DEVICE_PEAKS: _has_peaks,
     Need.SEVERAL_RANKS: lambda _: False,
-    Need.INFERENCE_ITERATIONS: lambda linked: iterations(linked).height > 0,
+    Need.INFERENCE_ITERATIONS: _has_iterations,
 }
-"""Whether a trace has what may be needed; steps are those of `torch.profiler`."""
+"""Needs that a trace meets; steps are those of `torch.profiler`."""

@@ -1,21 +1,8 @@
-"""What is said of many values: mean, median, percentiles, spread; in one place, so that all answers mean the same."""
+"""Summary statistics of a sample: mean, median, percentiles and spread, defined once for all answers."""
 
 from __future__ import annotations
 
 import polars as pl
-
-__all__ = [
-    "extremes",
-    "max_of",
-    "mean_of",
-    "median_of",
-    "min_of",
-    "p95_of",
-    "quartiles_of",
-    "share_of",
-    "spread",
-    "std_of",
-]
 
 
 def mean_of(values: pl.Expr, name: str = "mean_ns") -> pl.Expr:
@@ -70,7 +57,7 @@ def extremes(column: str, prefix: str) -> list[pl.Expr]:
 
 
 def share_of(column: str) -> pl.Expr:
-    """What each row has of a column's sum over the rows of its step; 0 where that is 0."""
+    """Share of each row in the column's sum over its step; 0 if that is 0."""
     return (pl.col(column) / pl.col(column).sum().over("step")).fill_nan(0.0)
 
 

@@ -5,52 +5,70 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from statistics import median
 
 import polars as pl
 
-from tracebraid.analysis.antipatterns.asking import (
+import tracebraid.graph
+from tracebraid.analysis.antipatterns.catalog import rank_detectors
+from tracebraid.analysis.antipatterns.known_detectors import (
+    KnownDetectors,
     RankEvidence,
     evidence_of_job,
     evidence_of_rank,
     gathered_of,
+    known_detectors,
 )
-from tracebraid.analysis.antipatterns.catalog import DETECTORS
-from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors, known_detectors
-from tracebraid.analysis.antipatterns.ranking.in_steps import windows_to_save_in
-from tracebraid.analysis.antipatterns.ranking.min_saving import DEFAULT_MIN_SAVING, min_saving_of
-from tracebraid.analysis.antipatterns.ranking.ranked import ranked
+from tracebraid.analysis.antipatterns.ranking import (
+    DEFAULT_MIN_SAVING,
+    ProfilerCost,
+    estimated,
+    min_saving_of,
+    profiler_cost,
+    ranked,
+    windows_to_save_in,
+)
+from tracebraid.analysis.device import device_events
+from tracebraid.analysis.efficiency.roofline import known_peaks, limit_of, transfers_of
+from tracebraid.analysis.memory.memory_growth import growth_by_step
 from tracebraid.analysis.needs import lacking_of
-from tracebraid.api.graphing import dependency_graph
-from tracebraid.api.job.aligning import rank_parts
-from tracebraid.api.job.taking import take
-from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.model.job import Job
+from tracebraid.analysis.wrappers import wrappers_of
+from tracebraid.api.graphing import graph_beside
+from tracebraid.api.job_answers import rank_parts
+from tracebraid.graph.critical_path.step_bounds import step_bounds
+from tracebraid.graph.host_causes import compute_function
+from tracebraid.graph.latest_edges import step_accounts
+from tracebraid.linking.ranks.clocks import link_ranks
+from tracebraid.model.analysis import Need
+from tracebraid.model.answers.graph import ACCOUNTING
+from tracebraid.model.declared import declared
+from tracebraid.model.device_peaks import WAIT
+from tracebraid.model.engine import Job, Questions
+from tracebraid.model.graph import DependencyGraph
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.questions.advice import Advice
-from tracebraid.model.questions.analysis import Need
-from tracebraid.model.questions.detector import Detector, JobDetector
+from tracebraid.model.questions import Advice, AnyDetector, Growth, Limit, PathDetector, Transfers, Wrapper
 from tracebraid.model.step import PROFILER_STEP
-from tracebraid.simulation.without_evidence.gains import gains_of
+from tracebraid.simulation.counterfactual import gains_of
 
 __all__ = [
     "ADVICE_QUESTIONS",
     "DEFAULT_MIN_SAVING",
     "KnownDetectors",
     "RankAdvice",
+    "advice_beside",
     "advice_of_ranks",
     "advise",
+    "all_detectors",
     "check_min_saving",
     "detectors",
-    "known_detectors",
     "rank_advice",
 ]
 
 
 @dataclass(frozen=True, eq=False)
 class RankAdvice:
-    """What is kept of a rank for advice.
+    """Data of a rank that is kept for advice.
 
     Args:
         rank: the rank.
@@ -58,22 +76,30 @@ class RankAdvice:
         parts: what links it with the others; None where there are no detectors of a job.
         gathered: what detectors of a job take of it, in the order of `KnownDetectors.gathers`: functions that another
             process made of its own are not those of this one. None of a detector that failed.
+        profiler: what the profiler cost; None: the capture did not measure it.
+        growth: by how much its memory grows in each step; None: it does not, or that is unknown.
+        precisions: in which its device computes; None: it is unknown.
+        unlaunched: how much of its device's work has no launch in the trace, 0 to 1.
+        limit: what bounds most of what its device computes; None: unknown.
+        transfers: how fast its collectives are; None: unknown.
+        wrappers: what distributes its model over ranks.
     """
 
     rank: int
     found: RankEvidence
     parts: RankParts | None
     gathered: tuple[pl.DataFrame | None, ...] = ()
+    profiler: ProfilerCost | None = None
+    growth: Growth | None = None
+    precisions: frozenset[str] | None = None
+    unlaunched: float = 0.0
+    limit: Limit | None = None
+    transfers: Transfers | None = None
+    wrappers: frozenset[Wrapper] = frozenset()
 
 
-def advise(
-    traces: LinkedTrace | Job,
-    min_saving: str | float = DEFAULT_MIN_SAVING,
-    annotation: str = PROFILER_STEP,
-    *,
-    by_graph: bool = False,
-) -> Advice:
-    """What could be saved, the most first: anti-patterns, their evidence, and the changes that mend them.
+def advise(traces: LinkedTrace | Job, min_saving: str | float = DEFAULT_MIN_SAVING) -> Advice:
+    """List possible savings, largest first: causes, evidence, and changes.
 
     Each rank is read once, and what was found on it is kept with the job. Detectors of installed packages are asked,
     too: entry points of `tracebraid.detectors`.
@@ -82,99 +108,100 @@ def advise(
         traces: a linked trace, or a job.
         min_saving: the least that an advice must save: a share of the step (`1%`, or 0.01), or a time for each step
             (`0.5ms`).
-        annotation: what marks a step, see `steps`.
-        by_graph: replay the dependency graph without the time that each advice's evidence names, and rank by what is
-            less, that gain or the saving. It costs a second pass over the traces, and needs numba.
 
     Raises:
         ArgumentError: `min_saving` is neither a share nor a time.
         InputError: a file cannot be read.
-        MissingLibraryError: `by_graph`, and numba is not installed.
+        MissingLibraryError: numba is not installed.
 
     Example::
 
         advice = tracebraid.advise(tracebraid.open("traces/"))
         print(advice.items.select("detector", "op", "saving_per_step_ns"))
     """
-    check_min_saving(min_saving)
-    known = known_detectors()
+    job = Job.of(traces)
+    advice = advice_beside(job, {}, min_saving)
+    job.add_findings(advice.findings)
+    return advice
+
+
+def advice_beside(job: Job, questions: Questions, min_saving: str | float = DEFAULT_MIN_SAVING) -> Advice:
+    """Do as `advise` in one pass with other questions, whose answers `Job.take` then has."""
+    min_saving_of(min_saving)
+    known = all_detectors().for_ranks(len(job.ranks))
     # A package may be installed between two questions: then other detectors are asked.
-    key = (rank_advice, annotation, known.of_ranks, known.of_job)
-    ranks = [
-        taken[key] for taken in take(traces, {key: partial(rank_advice, known=known, annotation=annotation)})
-    ]
-    graph = dependency_graph(traces, annotation=annotation) if by_graph else None
-    return advice_of_ranks(ranks, known, min_saving, graph)
+    key = (rank_advice, job.annotation, known.of_ranks, known.of_job)
+    asked: Questions = {key: partial(rank_advice, known=known)}
+    graph = graph_beside(job, {**asked, **questions})
+    return advice_of_ranks([of_rank[key] for of_rank in job.take(asked)], known, graph, min_saving)
 
 
-def detectors() -> tuple[Detector | JobDetector, ...]:
+def detectors() -> tuple[AnyDetector, ...]:
     """All detectors, those of installed packages among them: of each its name, what is wrong, and what mends it."""
-    return tuple(known_detectors().by_name.values())
+    return tuple(all_detectors().by_name.values())
+
+
+def all_detectors() -> KnownDetectors:
+    """All detectors, those of the critical path and of installed packages among them."""
+    of_path = declared(tracebraid.graph, PathDetector)
+    return known_detectors(sorted(of_path, key=lambda detector: detector.name))
 
 
 def check_min_saving(min_saving: str | float) -> None:
-    """Check the least saving before anything is read.
-
-    Raises:
-        ArgumentError: it is neither a share nor a time.
-    """
+    """Check the least saving before anything is read."""
     min_saving_of(min_saving)
 
 
-def rank_advice(linked: LinkedTrace, known: KnownDetectors, annotation: str = PROFILER_STEP) -> RankAdvice:
-    """What is kept of a rank for advice."""
-    found = _evidence(linked, annotation, known)
+def rank_advice(linked: LinkedTrace, known: KnownDetectors) -> RankAdvice:
+    """Data of a rank that is kept for advice."""
+    found = _evidence(linked, known)
     found = replace(found, evidence=linked.compacted(found.evidence), windows=linked.compacted(found.windows))
+    cost, growth = profiler_cost(linked, found.windows), growth_by_step(linked)
+    peaks = known_peaks(linked)
+    precisions = None if peaks is None else frozenset(precision.value for precision in peaks.flops_per_s)
+    limits = (limit_of(linked), transfers_of(linked))
+    facts = (precisions, _unlaunched(linked), *limits, wrappers_of(linked))
     if not known.of_job:
-        return RankAdvice(linked.rank, found, None)
-    taken, findings = gathered_of(linked, annotation, known)
+        return RankAdvice(linked.rank, found, None, (), cost, growth, *facts)
+    taken, findings = gathered_of(linked, known)
     kept = {gather: linked.compacted(frame) for gather, frame in taken.items()}
     found = replace(found, findings=(*found.findings, *findings))
     gathered = tuple(kept.get(gather) for gather in known.gathers)
-    return RankAdvice(linked.rank, found, rank_parts(linked, annotation), gathered)
+    parts = rank_parts(linked)
+    return RankAdvice(linked.rank, found, parts, gathered, cost, growth, *facts)
 
 
-def _evidence(linked: LinkedTrace, annotation: str, known: KnownDetectors) -> RankEvidence:
-    """What detectors found on a rank: what those of this package found, a store may have already."""
-    if annotation != PROFILER_STEP or known.of_ranks != DETECTORS:
-        return evidence_of_rank(linked, annotation, known)
-    lacks = {detector.name: lacking_of(detector.needs, linked, annotation) for detector in DETECTORS}
+def _evidence(linked: LinkedTrace, known: KnownDetectors) -> RankEvidence:
+    """Results of detectors on a rank, for built-in ones from the store if available."""
+    if linked.annotation != PROFILER_STEP or known.of_ranks != rank_detectors():
+        return evidence_of_rank(linked, known)
+    lacks = {detector.name: lacking_of(detector.needs, linked) for detector in rank_detectors()}
     evidence, windows = (linked.answered(key, ask) for key, ask in ADVICE_QUESTIONS.items())
     return RankEvidence(evidence, windows, lacks)
 
 
 def _found(linked: LinkedTrace) -> pl.DataFrame:
-    return evidence_of_rank(linked, PROFILER_STEP, KnownDetectors(DETECTORS)).evidence
+    return evidence_of_rank(linked, KnownDetectors(rank_detectors())).evidence
 
 
 def _windows(linked: LinkedTrace) -> pl.DataFrame:
-    return windows_to_save_in(linked, PROFILER_STEP)
+    return windows_to_save_in(linked)
 
 
 ADVICE_QUESTIONS: Mapping[str, Callable[[LinkedTrace], pl.DataFrame]] = {
     "advice.evidence": _found,
     "advice.windows": _windows,
 }
-"""What the detectors of this package find on a rank, by the usual annotation."""
+"""Results of built-in detectors on a rank, with the default annotation."""
 
 
 def advice_of_ranks(
     ranks: Sequence[RankAdvice],
     known: KnownDetectors,
+    graph: DependencyGraph | None,
     min_saving: str | float = DEFAULT_MIN_SAVING,
-    graph: DependencyGraph | None = None,
 ) -> Advice:
-    """The advice from what was kept of each rank.
-
-    Args:
-        ranks: what was kept of each.
-        known: the detectors that were asked.
-        min_saving: see `advise`.
-        graph: the ranks' dependency graph, by whose replays the advice is ranked; None: by savings alone.
-
-    Raises:
-        ArgumentError: `min_saving` is neither a share nor a time.
-    """
+    """The advice from what was kept of each rank."""
     least = min_saving_of(min_saving)
     evidence = [rank.found.evidence for rank in ranks]
     findings = [*known.findings, *(finding for rank in ranks for finding in rank.found.findings)]
@@ -187,23 +214,130 @@ def advice_of_ranks(
         evidence.append(of_job)
         findings += [*linked.findings, *failed]
     windows = pl.concat([rank.found.windows for rank in ranks])
-    gains = None if graph is None else partial(gains_of, graph)
-    found = ranked(pl.concat(evidence), windows, least, gains)
+    accounts, device_windows, by_device, site = ACCOUNTING.empty(), None, False, None
+    if graph is not None:
+        steps = windows.get_column("step").unique().drop_nulls().to_list()
+        found_accounts = step_accounts(graph, steps)
+        segments, accounts, by_device = found_accounts.path, found_accounts.table, found_accounts.by_device
+        site = compute_function(graph, segments)
+        evidence += [
+            detector.detect(graph, segments).with_columns(pl.lit(detector.name).alias("detector"))
+            for detector in known.of_path
+        ]
+        device_windows = _device_windows(graph, windows)
+        windows = _from_their_starts(windows, device_windows)
+    removals = {each.name: each.removes for each in known.by_name.values() if each.removes is not None}
+    gains = _no_gains if graph is None else partial(gains_of, graph, removals)
+    profiler = _profiler(ranks)
+    estimator = partial(estimated, gains=gains, profiler=profiler)
+    every = pl.concat(evidence)
+    if graph is not None:
+        on_device = graph.activities.filter(pl.col("stream").is_not_null()).select("rank", "event_id")
+        on_device = on_device.drop_nulls().unique().with_columns(pl.lit(value=True).alias("on_device"))
+        every = every.join(on_device, on=["rank", "event_id"], how="left", maintain_order="left")
+        every = every.with_columns(pl.col("on_device").fill_null(value=False))
+    found = ranked(every, windows, least, estimator, known.by_name, device_windows)
+    step_ns = _step_ns(accounts) or found.step_ns
+    own_step_ns = step_ns * profiler.own
+    share = (pl.col("saving_per_step_ns") / max(own_step_ns, 1.0)).clip(0.0, 1.0)
+    high = pl.col("saving_high_per_step_ns")
+    most = pl.max_horizontal("saving_per_step_ns", pl.lit(own_step_ns))
     return Advice(
-        found.items,
+        found.items.with_columns(
+            share.alias("share"), pl.min_horizontal(high, most).alias(high.meta.output_name())
+        ),
         found.by_step,
+        found.sites,
         found.evidence,
         known.by_name,
         tuple(rank.rank for rank in ranks),
         found.steps,
-        found.step_ns,
+        step_ns,
+        own_step_ns,
+        accounts,
+        tuple(rank.growth for rank in ranks if rank.growth is not None),
+        ranks[0].precisions if ranks and len({rank.precisions for rank in ranks}) == 1 else None,
         _lacks(ranks),
         tuple(dict.fromkeys(findings)),
+        max((rank.unlaunched for rank in ranks), default=0.0),
+        next((rank.limit for rank in ranks if rank.limit is not None), None),
+        max(
+            (rank.transfers for rank in ranks if rank.transfers is not None),
+            key=lambda each: each.bytes_per_s,
+            default=None,
+        ),
+        by_device,
+        site,
+        frozenset().union(*(rank.wrappers for rank in ranks)),
+    )
+
+
+def _unlaunched(linked: LinkedTrace) -> float:
+    """Share of a rank's device time without a launch in the trace."""
+    work = device_events(linked).filter(pl.col("kind") != WAIT)
+    total = int(work.get_column("dur_ns").sum())
+    return int(work.filter(pl.col("call_event").is_null()).get_column("dur_ns").sum()) / max(total, 1)
+
+
+def _device_windows(graph: DependencyGraph, windows: pl.DataFrame) -> pl.DataFrame:
+    """The steps of the hosts as they end on the devices: each from the end of the one before on, as in the accounting.
+
+    A rank of which several steps have one name keeps those of its host.
+    """
+    found = [windows.clear()]
+    for (rank,), rows in windows.group_by("rank", maintain_order=True):
+        assert isinstance(rank, int)
+        names = rows.get_column("step").to_list()
+        bounds = sorted(step_bounds(graph, rank), key=lambda bound: bound.end_ns)
+        starts = [bound.start_ns for bound in bounds[:1]] + [bound.end_ns for bound in bounds[:-1]]
+        steps = [(bound.step, start, bound.end_ns) for bound, start in zip(bounds, starts, strict=True)]
+        kept = [(rank, *step) for step in steps if step[0] in names and step[1] < step[2]]
+        if len(kept) == len(names):
+            own = pl.DataFrame(kept, schema=windows.schema, orient="row")
+            rows = graph.ranks.unaligned(own, "start_ns", "end_ns").select(windows.columns)
+        found.append(rows)
+    return pl.concat(found)
+
+
+def _from_their_starts(windows: pl.DataFrame, device_windows: pl.DataFrame) -> pl.DataFrame:
+    """The steps of the hosts; the first of each rank from when it has begun on all ranks, as in the accounting."""
+    begins = device_windows.group_by("rank").agg(pl.col("start_ns").min().alias("begins"))
+    is_first = pl.col("start_ns") == pl.col("start_ns").min().over("rank")
+    start = pl.when(is_first).then(pl.max_horizontal("start_ns", "begins")).otherwise("start_ns")
+    cut = windows.join(begins, on="rank", how="left", maintain_order="left").with_columns(
+        pl.min_horizontal(start, "end_ns").alias("start_ns")
+    )
+    return cut.select(windows.columns)
+
+
+def _step_ns(accounts: pl.DataFrame) -> float:
+    """Mean step time of the job; 0: nothing is accounted for."""
+    of_job = accounts.filter(pl.col("of_rank").is_null())
+    total = of_job.get_column("ns").sum()
+    return int(total) / max(of_job.get_column("step").n_unique(), 1)
+
+
+def _profiler(ranks: Sequence[RankAdvice]) -> ProfilerCost:
+    """Cost of the profiler on the median rank."""
+    known = [rank.profiler for rank in ranks if rank.profiler is not None]
+    if not known:
+        return ProfilerCost()
+    return ProfilerCost(
+        median(cost.event_ns for cost in known),
+        median(cost.pace for cost in known),
+        median(cost.own for cost in known),
+    )
+
+
+def _no_gains(_: pl.DataFrame) -> pl.DataFrame:
+    """Advice without a graph."""
+    return pl.DataFrame(
+        schema={"item": pl.Int64, "gain_ns": pl.Int64, "device_gain_ns": pl.Int64, "host_events": pl.Float64}
     )
 
 
 def _parts(rank: RankAdvice, known: KnownDetectors, gathers: Collection[Gather]) -> RankParts:
-    """What was taken of a rank, with the tables that were taken of all."""
+    """Parts of a rank, with the tables gathered from all ranks."""
     assert rank.parts is not None, "only such ranks are linked"
     taken = zip(known.gathers, rank.gathered, strict=True)
     kept = {gather: frame for gather, frame in taken if gather in gathers and frame is not None}

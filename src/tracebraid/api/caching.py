@@ -17,41 +17,46 @@ from tracebraid.files import is_folder, user_cache
 from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import is_url, text_of
-from tracebraid.importers.discovery.capture_folder import recorder_of
-from tracebraid.importers.discovery.fingerprint import State, fingerprint, state_of
+from tracebraid.importers.discovery import State, fingerprint, recorder_of, state_of
 from tracebraid.model.cache_info import CacheInfo
-from tracebraid.model.engine import LoadingWork
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.engine import Load, LoadingWork
+from tracebraid.model.finding import Finding, FindingCase, finding_sentence
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.rank_files import Progress, RankFiles
-from tracebraid.model.sentences import finding_sentence
-from tracebraid.model.source_file import SourceFile
+from tracebraid.model.matching import Matching
+from tracebraid.model.rank_files import Progress, RankFiles, SourceFile
 from tracebraid.store.cache import Cache, UntrustedCacheError, open_cache
-from tracebraid.store.layout import FORMAT_VERSION
-from tracebraid.store.manifest import PackOptions, RankEntry
-from tracebraid.store.rank_writer import write_rank
-
-__all__ = ["CachedLoad", "cache_for", "cache_info", "clear_cache"]
+from tracebraid.store.manifest import FORMAT_VERSION, PackOptions, RankEntry
+from tracebraid.store.opening import write_rank
+from tracebraid.version import __version__
 
 _FOLDER = ".tracebraid-cache"
 _LIMIT_VARIABLE = "TRACEBRAID_CACHE_GB"
 _LIMIT_GB = 10.0
 _MOST_GB = 1e6
 _FREE_AT_LEAST_BYTES = 64 << 20
-"""On a disk with less free space nothing is added: an entry of a trace of 54 MB takes about 5 MB."""
+"""Minimum free disk space to add an entry; an entry of a trace of 54 MB takes about 5 MB."""
+
+
+def cached_load(load: Load, path: str, matching: Matching) -> tuple[Load, list[Finding]]:
+    """The loader that takes ranks from the cache of a path, and what is wrong where there is none."""
+    kept, adds, findings = cache_for(path)
+    if kept is None:
+        return load, findings
+    options = PackOptions(__version__, matching.match, matching.annotation, matching.iteration)
+    return CachedLoad(load, kept, options, archive_of(path), adds), findings
 
 
 @dataclass(frozen=True)
 class CachedLoad(LoadingWork):
-    """Opens a rank from the cache; one that is not there is read, and added.
+    """Opens a rank from the cache; a missing rank is read and added.
 
     Args:
         load: reads a rank.
         cache: the cache.
-        options: with what ranks are linked.
-        archive: the archive that the traces lie in; None for none.
-        adds: whether there is space to add a rank.
+        options: options for linking ranks.
+        archive: the archive that contains the traces; None: no archive.
+        adds: whether there is enough space to add a rank.
     """
 
     cache: Cache
@@ -108,14 +113,14 @@ class CachedLoad(LoadingWork):
 
 @dataclass(frozen=True)
 class _Sources:
-    """The content of a rank's files, and what else its answers depend on."""
+    """Content of a rank's files, and other input of its answers."""
 
     kineto: SourceFile
     et: SourceFile | None
     recorder: str
 
     def key(self, rank: int, options: PackOptions) -> str:
-        """Tells what is in the cache of these files, linked with these options."""
+        """Return the cache key of these files and options."""
         files = [
             None if file is None else (file.path, file.size_bytes, file.sha256, file.version)
             for file in (self.kineto, self.et)
@@ -129,7 +134,7 @@ def _states(files: RankFiles) -> tuple[State, ...]:
 
 
 def _sources(files: RankFiles) -> _Sources | None:
-    """What the files hold; None where a server does not tell one state of a file from another."""
+    """Fingerprint the files; None if a server cannot distinguish states of a file."""
     assert files.kineto is not None, "a job opens only ranks that have a Kineto trace"
     kineto, et = fingerprint(files.kineto), None if files.et is None else fingerprint(files.et)
     if any(file is not None and file.sha256 is None and not file.version for file in (kineto, et)):
@@ -138,12 +143,9 @@ def _sources(files: RankFiles) -> _Sources | None:
 
 
 def cache_for(path: str) -> tuple[Cache | None, bool, list[Finding]]:
-    """The cache of the traces of a path, whether ranks can be added, and what is wrong where it cannot be used.
+    """Open the cache of a path's traces; return whether ranks can be added, and the reason if it is unusable.
 
-    It lies beside the traces, or where nothing can be written there, in the user's cache folder.
-
-    Args:
-        path: as `with_files` gives it.
+    It lies beside the traces or, if that folder is read-only, in the user's cache folder.
     """
     limit_bytes, findings = _limit_bytes(), []
     folders = _folders(path)
@@ -170,13 +172,13 @@ def cache_for(path: str) -> tuple[Cache | None, bool, list[Finding]]:
 
 
 def cache_info(path: str | Path) -> tuple[CacheInfo, ...]:
-    """What the caches of the traces of a path hold: the one beside them, and the one in the user's cache folder.
+    """Describe the caches of a path's traces: the one beside them, and the one in the user's cache folder.
 
     Args:
         path: the folder or file, as for `open`.
 
     Raises:
-        InputError: a folder of that name is no cache of this user.
+        InputError: a folder of that name is not a cache of this user.
 
     Examples:
         >>> import tracebraid
@@ -187,16 +189,16 @@ def cache_info(path: str | Path) -> tuple[CacheInfo, ...]:
 
 
 def clear_cache(path: str | Path) -> tuple[CacheInfo, ...]:
-    """Delete what the caches of the traces of a path hold, but for ranks that are being read, and nothing else.
+    """Clear the caches of a path's traces, except for ranks that are being read.
 
     Args:
         path: the folder or file, as for `open`.
 
     Returns:
-        What each held before.
+        The description of each cache before.
 
     Raises:
-        InputError: a folder of that name is no cache of this user.
+        InputError: a folder of that name is not a cache of this user.
     """
     caches = _caches(path)
     before = tuple(_info(cache) for cache in caches)
@@ -226,7 +228,7 @@ def _caches(path: str | Path) -> list[Cache]:
 
 
 def _folders(path: str) -> list[Path]:
-    """Where a cache of a path's traces may lie, in the order of preference."""
+    """Return possible folders for the cache of a path's traces, in order of preference."""
     users = user_cache()
     archive = archive_of(path)
     lies_in = archive.path if archive is not None else text_of(path)
@@ -238,7 +240,7 @@ def _folders(path: str) -> list[Path]:
 
 
 def _of_user(users: Path, path: str) -> Path:
-    """A folder of its own for each place of traces, below the user's cache folder."""
+    """Return the folder for a place of traces below the user's cache folder."""
     return users / "tracebraid" / hashlib.sha256(path.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 

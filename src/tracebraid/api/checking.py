@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracebraid.api.checking_rank import CheckRank, RankChecked
 from tracebraid.api.engines import AUTO, engine_of
-from tracebraid.api.judging import judge
+from tracebraid.api.job_answers import rank_parts
 from tracebraid.api.stored_jobs import is_store, open_store
-from tracebraid.api.traces import Progress, ReadAndLink, link
-from tracebraid.errors import InputError
+from tracebraid.api.traces import Progress as TracesProgress
+from tracebraid.api.traces import ReadAndLink, link
+from tracebraid.ctrl_c import raised_outside_polars
+from tracebraid.errors import ArgumentError, CaptureWarning, InputError, ProgramError
 from tracebraid.filesystem.choose import archive_of, file_system_of, with_files
 from tracebraid.filesystem.interface import Entry, Kind
 from tracebraid.filesystem.paths import shown
-from tracebraid.importers.discovery.archive_findings import with_text_path
-from tracebraid.importers.discovery.capture_folder import manifests_of, size_beside, windows_of
-from tracebraid.importers.discovery.discover import find_rank_files
-from tracebraid.importers.discovery.sniff import is_candidate
+from tracebraid.importers.discovery import (
+    find_rank_files,
+    is_candidate,
+    manifests_of,
+    size_beside,
+    windows_of,
+    with_text_path,
+)
 from tracebraid.importers.trace import read_trace
-from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.check import Check, CheckedRank, Severity
-from tracebraid.model.engine import Engine, LoadingWork, Outcome
+from tracebraid.linking.link_traces import link_traces
+from tracebraid.linking.ranks.clocks import link_ranks
+from tracebraid.model.capture_outcome import CaptureOutcome, Recorded
+from tracebraid.model.check import Check, CheckedRank
+from tracebraid.model.coverage import Coverage
+from tracebraid.model.engine import Engine, Load, LoadingWork, Outcome
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.job import Load
+from tracebraid.model.finding_code import FindingCode, Severity
+from tracebraid.model.judgement import Judgement
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
-from tracebraid.model.rank_files import RankFiles
+from tracebraid.model.process import process_of_et, process_of_timeline
+from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.recorders.launcher.launch import launch
+from tracebraid.recorders.session.schedule import Schedule
+from tracebraid.recorders.session.settings import BACKENDS, STEPS_BY, Settings
 from tracebraid.store.answers.stored_answers import damaged_answers
 from tracebraid.store.findings import findings_of
-from tracebraid.store.layout import CAPTURE
-from tracebraid.store.manifest import CaptureFacts
-from tracebraid.store.opening import read_manifest
-from tracebraid.store.sealed_json import read_sealed
-from tracebraid.store.soundness import check_capture
-from tracebraid.store.verifying import damage
-from tracebraid.validation.advice import diagnose, diagnosis_of
+from tracebraid.store.manifest import CAPTURE, CaptureFacts, read_sealed
+from tracebraid.store.opening import check_capture, read_manifest
+from tracebraid.store.rank_reader import damage
+from tracebraid.validation.advice import diagnose
 from tracebraid.validation.clocks import clock_findings
-from tracebraid.validation.consequences import without_consequences
-from tracebraid.validation.identity import et_findings, recording_findings
+from tracebraid.validation.identity import et_findings, pair_findings, rank_findings, recording_findings
 from tracebraid.validation.manifest import leftover_findings, manifest_findings
 from tracebraid.validation.processes import (
     RankProcesses,
@@ -53,25 +63,112 @@ from tracebraid.validation.processes import (
     manifest_process_findings,
     run_findings,
 )
-from tracebraid.validation.ranks import rank_findings
 from tracebraid.validation.window import Step, rank_step_findings, steps_of, window_findings
 
-__all__ = ["check", "faults", "is_note"]
+if TYPE_CHECKING:
+    from tracebraid.recorders.session.capture import Capture
+
+
+def judge(linked: LinkedTrace) -> Judgement:
+    """Judge whether the two traces of a rank link, by which method, and how reliably; shared by `check` and `link`.
+
+    Its findings cover everything read and computed so far, and the links.
+    """
+    judged = pair_findings(linked)
+    return Judgement.of(linked, [*linked.known_findings, *judged])
+
+
+def link_and_judge(linked: LinkedTrace, matching: Matching) -> tuple[LinkedTrace, Judgement]:
+    """Compute all stages of a rank; for traces of two programs, link by ids and add a finding."""
+    try:
+        linked.stages.host_links()
+    except ProgramError as error:
+        linked = link_traces(linked.timeline, linked.stages.et, replace(matching, match="exact"))
+        linked.stages.host_links()
+        refusal = Finding.of(FindingCode.ANOTHER_PROGRAM, error.path, problem=error.problem)
+        return linked, Judgement.of(linked, [*linked.all_findings, refusal])
+    return linked, judge(linked.compute_all())
+
+
+@dataclass(frozen=True, eq=False)
+class RankChecked:
+    """Result of checking the two traces of a rank.
+
+    Args:
+        steps: the steps of the Kineto trace.
+        world_size: the number of ranks that the trace states.
+        coverage: the link coverage.
+        confidence: the lowest confidence of a host op's link, 0 to 1; None if none is linked.
+        processes: the processes of the two traces.
+        parts: the data for linking it with other ranks.
+        findings: the findings.
+    """
+
+    steps: tuple[Step, ...]
+    world_size: int | None
+    coverage: Coverage
+    confidence: float | None
+    processes: RankProcesses
+    parts: RankParts
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class CheckRank(LoadingWork):
+    """Checks the pair of a rank; run by an engine. A rank without Kineto trace is skipped.
+
+    Args:
+        load: opens a rank.
+        matching: how the two traces are matched.
+    """
+
+    matching: Matching
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> RankChecked | None:
+        """Check the pair; None without Kineto trace."""
+        if files.kineto is None:
+            return None
+        linked, judgement = link_and_judge(self.load(files, progress), self.matching)
+        steps = steps_of(linked.timeline)
+        return RankChecked(
+            steps=steps,
+            world_size=linked.timeline.world_size,
+            coverage=linked.coverage,
+            confidence=judgement.confidence,
+            processes=_processes(files, linked, steps),
+            parts=rank_parts(linked),
+            findings=(
+                *judgement.findings,
+                *recording_findings(linked),
+                *window_findings(linked.timeline, steps),
+            ),
+        )
+
+
+def _processes(files: RankFiles, linked: LinkedTrace, steps: tuple[Step, ...]) -> RankProcesses:
+    return RankProcesses(
+        rank=files.rank,
+        et_path="" if linked.et is None else linked.et.path,
+        kineto_path=linked.timeline.path,
+        et=None if linked.et is None else process_of_et(linked.et),
+        kineto=process_of_timeline(linked.timeline),
+        steps=tuple(step.name for step in steps),
+    )
 
 
 @dataclass(frozen=True)
 class _Run:
-    """How the ranks are opened, matched and run."""
+    """Options for opening, matching and running ranks."""
 
     load: Load
     matching: Matching
     engine: Engine
-    progress: Progress | None
+    progress: TracesProgress | None
 
 
 @dataclass
 class _Window:
-    """What was found in one folder of pairs."""
+    """Results of one folder of pairs."""
 
     name: str
     path: str
@@ -85,7 +182,7 @@ class _Window:
 
 @dataclass(frozen=True)
 class _Found:
-    """The files of the ranks of a window, and what was noticed about them."""
+    """Files of the ranks of a window, and findings about them."""
 
     files: tuple[RankFiles, ...]
     findings: tuple[Finding, ...]
@@ -93,7 +190,7 @@ class _Found:
 
 @dataclass(frozen=True)
 class _Folder:
-    """The folder of a capture, with what lies in it."""
+    """Folder of a capture with its content."""
 
     path: str
     inside: tuple[Entry, ...]
@@ -101,24 +198,24 @@ class _Folder:
 
 def check(
     path: str | Path,
-    progress: Progress | None = None,
+    progress: TracesProgress | None = None,
     only_rank: int | None = None,
     matching: Matching | str = "auto",
     engine: Engine | str = AUTO,
 ) -> Check:
-    """Check a capture: each file, each pair, all ranks against each other, and what the manifests say.
+    """Check a capture: each file, each pair, all ranks against each other, and the manifests.
 
     Args:
-        path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked on its own; or a store,
-            of which each file is compared with its hash, too.
-        progress: is called with the share of the ranks of each window that is checked, 0 to 1.
-        only_rank: of a folder only this rank; then others are not missed.
-        matching: as in `link`; where alignment links what ids do not, that is no fault.
-        engine: how the work over the ranks runs, see `engine_of`.
+        path: a folder of traces, of windows (`window_<n>/`), or one trace, which is checked alone; or a store,
+            whose files are also compared with their hashes.
+        progress: called with the share of checked ranks of each window, 0 to 1.
+        only_rank: check only this rank of a folder; other ranks are not reported as missing.
+        matching: as in `link`; with alignment, missing ids are not a fault.
+        engine: engine for the work over the ranks, see `engine_of`.
 
     Raises:
         InputError: there is nothing to check.
-        ArgumentError: there is no such matching or engine.
+        ArgumentError: the matching or engine is unknown.
     """
     where = with_files(path)
     how = Matching(matching) if isinstance(matching, str) else matching
@@ -163,22 +260,12 @@ def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
         findings += window.findings
         ranks += window.ranks
     if only_rank is not None and not ranks and not manifests:
-        raise InputError(where, f"it has no rank {only_rank}", "Check the folder")
+        raise InputError(where, f"there is no rank {only_rank}", "Check the folder")
     return Check(str(where), tuple(ranks), diagnose([with_text_path(finding) for finding in findings]))
 
 
-def faults(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings without those that follow from others."""
-    return without_consequences(findings)
-
-
-def is_note(finding: Finding) -> bool:
-    """Whether a finding is good to know, and nothing is wrong."""
-    return diagnosis_of(finding).severity is Severity.NOTE
-
-
 def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
-    """Check that each file of a store is whole, and what it holds, as the folder that it was packed from."""
+    """Check that each file of a store is intact, then its content like the folder that it was packed from."""
     job, manifest = open_store(store, run.matching, None, run.engine), read_manifest(store)
     errors = list(damage(store, manifest))
     of_answers = damaged_answers(store, manifest.options.writer)
@@ -202,11 +289,11 @@ def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
 
 @dataclass(frozen=True)
 class _Undamaged(LoadingWork):
-    """Opens a rank of a store; one with a damaged file is not."""
+    """Opens a rank of a store unless a file is damaged."""
 
     damaged: Mapping[int, InputError]
 
-    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+    def __call__(self, files: RankFiles, progress: TracesProgress | None) -> LinkedTrace:
         if files.rank in self.damaged:
             raise self.damaged[files.rank]
         linked: LinkedTrace = self.load(files, progress)
@@ -214,11 +301,7 @@ class _Undamaged(LoadingWork):
 
 
 def _found_in(folder: str) -> _Found:
-    """The pairs of a folder.
-
-    Raises:
-        InputError: it has no Kineto trace.
-    """
+    """Discover the pairs of a folder."""
     found, unpaired = find_rank_files(folder)
     names = [entry.name for entry in file_system_of(folder).entries(folder)]
     return _Found(found, (*unpaired, *leftover_findings(folder, names)))
@@ -241,7 +324,7 @@ def _check_window(window: _Window, found: _Found, only_rank: int | None, run: _R
 
 
 def _clock_and_step_findings(window: _Window) -> list[Finding]:
-    """What the ranks' collectives say, and their steps, on clocks that are aligned by those."""
+    """Check collectives and steps of the ranks on aligned clocks."""
     if len(window.parts) < 2:
         return _step_findings(window, None)
     linked = link_ranks(window.parts)
@@ -262,7 +345,7 @@ def _is_of_worlds(finding: Finding) -> bool:
 
 
 def _step_findings(window: _Window, linked: LinkedRanks | None) -> list[Finding]:
-    """Whether all ranks recorded the same steps, and, where the ranks are linked with each other, at the same time."""
+    """Check that all ranks recorded the same steps and, if ranks are linked, at the same time."""
     path = window.path
     if linked is None:
         found = rank_step_findings(window.steps, path)
@@ -281,7 +364,7 @@ def _has_traces(inside: Iterable[Entry]) -> bool:
 
 
 def _add_rank(window: _Window, outcome: Outcome[RankChecked | None]) -> None:
-    """Add what was found in the files of a rank, or that they cannot be read."""
+    """Add the findings in a rank's files, or that they are unreadable."""
     files, of_rank, error = outcome.files, outcome.answer, outcome.error
     checked = CheckedRank(files.rank, window.name, files.et, files.kineto, (), None)
     window.worlds[files.rank] = None
@@ -303,7 +386,7 @@ def _add_rank(window: _Window, outcome: Outcome[RankChecked | None]) -> None:
     window.ranks.append(checked)
 
 
-def _check_file(path: str, progress: Progress | None) -> Check:
+def _check_file(path: str, progress: TracesProgress | None) -> Check:
     trace, _ = read_trace(path, progress)
     if isinstance(trace, ExecutionTrace):
         return Check(shown(path), (), diagnose([*trace.findings, *et_findings(trace)]))
@@ -312,10 +395,133 @@ def _check_file(path: str, progress: Progress | None) -> Check:
 
 
 def _checked_alone(path: str, linked: LinkedTrace) -> tuple[tuple[CheckedRank, ...], list[Finding]]:
-    """A Kineto trace without its folder, and what was noticed."""
+    """Return a Kineto trace without its folder, and its findings."""
     linked.stages.host_links()
     trace = linked.timeline
     steps = steps_of(trace)
     findings = [*judge(linked).findings, *recording_findings(linked), *window_findings(trace, steps)]
     names = tuple(step.name for step in steps)
     return (CheckedRank(trace.rank, "", None, path, names, linked.coverage),), findings
+
+
+_DEFAULT = Schedule()
+
+
+def capture(
+    out_dir: str | Path,
+    *,
+    skip_first: int = _DEFAULT.skip_first,
+    wait: int = _DEFAULT.wait,
+    warmup: int = _DEFAULT.warmup,
+    active: int = _DEFAULT.active,
+    repeat: int = _DEFAULT.repeat,
+    stacks: bool = False,
+    memory: bool = False,
+    overwrite: bool = False,
+    new: bool = False,
+    check: bool = True,
+    recorder: str = "auto",
+    calibrate: bool = True,
+) -> Capture:
+    """Record both traces of this process over some steady steps of a loop.
+
+    A context manager around a training or inference loop, or a decorator of the function that contains it. Call
+    `step()` of the capture at the end of each iteration; a decorated `train` has it as `train.capture`. Each rank
+    writes `torch_et_<rank>.json.gz`,
+    `kineto_trace_<rank>.json.gz` and `manifest_<rank>.json`. At the end the files are checked, and a
+    `CaptureWarning` describes any problem.
+
+    Args:
+        out_dir: the folder for the files; it is created if missing.
+        skip_first: steps to skip at the start.
+        wait: untraced steps before each window.
+        warmup: steps to warm up the profiler before each window.
+        active: steps to record in each window. By default these are steps 7 to 9, counted from 0.
+        repeat: number of windows.
+        stacks: whether to record Python stacks.
+        memory: whether to record allocations; then Kineto records only the loop's thread and those of autograd.
+        overwrite: whether to replace files of an earlier run.
+        new: whether to write to a new subfolder of `out_dir`: `run_1`, `run_2` and so on, see `Capture.out_dir`.
+        check: whether to read the files back at the end, and check that they link.
+        recorder: recorder of the Execution Trace: `native`, built on first use, `torch`, or `auto`.
+        calibrate: whether to measure, in a tenth of a second after the first window, what recording an event costs:
+            `what_if` then predicts the step without recording.
+
+    Raises:
+        ArgumentError: the schedule never records, or the recorder is unknown.
+        MissingLibraryError: torch is not installed.
+        CaptureError: on entering, if a capture or a profiler is active in this process, or no native
+            recorder is available; from `step()` outside.
+        OutputError: on entering, if the folder cannot be written or contains this rank's files of another run.
+
+    Example::
+
+        with tracebraid.capture("traces") as cap:
+            for batch in loader:
+                train(batch)
+                cap.step()
+    """
+    from tracebraid.recorders.session.capture import Capture
+
+    schedule = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
+    options = {"stacks": stacks, "memory": memory, "overwrite": overwrite, "new": new, "recorder": recorder}
+    options["calibrate"] = calibrate
+    settings = settings_of(out_dir, schedule, options)
+    return Capture(settings, at_end=_check_own if check else None)
+
+
+def run_captured(command: Sequence[str], settings: Settings) -> CaptureOutcome:
+    """Run a command whose Python processes capture themselves, by the steps of their optimizers."""
+    return launch(command, settings)
+
+
+def settings_of(out_dir: str | Path, schedule: dict[str, int], options: dict[str, Any]) -> Settings:
+    """Build the settings of a capture."""
+    if options.get("recorder", "auto") not in BACKENDS:
+        raise ArgumentError(f"there is no recorder {options['recorder']!r}; there is {', '.join(BACKENDS)}")
+    if options.get("steps_by", "auto") not in STEPS_BY:
+        raise ArgumentError(f"steps end by {', '.join(STEPS_BY)}, not by {options['steps_by']!r}")
+    unknown = sorted(set(schedule) - set(Schedule.__dataclass_fields__))
+    if unknown:
+        words = ", ".join(Schedule.__dataclass_fields__)
+        raise ArgumentError(f"a schedule has no {unknown[0]!r}; it has {words}")
+    return Settings(str(Path(out_dir).absolute()), Schedule(**schedule), **options)
+
+
+def recorded_by_rank(out_dir: str | Path) -> tuple[Recorded, ...]:
+    """Return the recording of each rank from its manifest; ranks without a recording are skipped."""
+    found = []
+    for _, content in manifests_of(str(out_dir))[0]:
+        windows = [window for window in content.get("windows", []) if window.get("files")]
+        if windows:
+            found.append(
+                Recorded(
+                    rank=content.get("rank", 0),
+                    steps=tuple(step for window in windows for step in window.get("steps", ())),
+                    steps_seen=content.get("steps_seen", 0),
+                    counted_by=content.get("steps_counted_by", ""),
+                    loop=content.get("loop") or "",
+                    loops=tuple(content.get("loops") or ()),
+                    traced_to_untraced=content.get("overhead", {}).get("traced_to_untraced"),
+                    lost=tuple(
+                        str(window["failure"]) for window in content["windows"] if window.get("failure")
+                    ),
+                )
+            )
+    return tuple(sorted(found, key=lambda recorded: recorded.rank))
+
+
+def _check_own(capture: Capture) -> None:
+    """Check the files that this process wrote, and warn of link problems."""
+    if not any(window["files"] for window in capture.windows):
+        return
+    try:
+        with raised_outside_polars():
+            capture.checked = check(capture.out_dir, only_rank=capture.rank)
+    except InputError as error:
+        warnings.warn(str(error), CaptureWarning, stacklevel=5)
+        return
+    for diagnosis in capture.checked.diagnoses:
+        # A window that is lost was reported when that happened.
+        if diagnosis.severity is Severity.ERROR and diagnosis.finding.code is not FindingCode.WINDOW_LOST:
+            warnings.warn(f"{diagnosis.finding}. {diagnosis.advice}", CaptureWarning, stacklevel=5)

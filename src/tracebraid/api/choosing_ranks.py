@@ -1,4 +1,4 @@
-"""Of the ranks of a job those that are asked for: by a list, or as a sample."""
+"""Select ranks of a job: by a list, or as a sample."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tracebraid.errors import ArgumentError
-from tracebraid.importers.sampling.strata import StrataBy, strata_of
-from tracebraid.importers.sampling.stratified import stratified
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.job import Job
-from tracebraid.model.number_ranges import missing_from, number_ranges, numbers_text
-from tracebraid.model.rank_files import RankFiles
-from tracebraid.model.rank_origin import RankOrigin
-
-__all__ = ["RankChoice", "with_chosen_ranks"]
+from tracebraid.importers.sampling import StrataBy, strata_of, stratified
+from tracebraid.model.engine import Job
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.quantities import missing_from, number_ranges, numbers_text
+from tracebraid.model.rank_files import RankFiles, RankOrigin
 
 _CASES = {
     (True, True): FindingCase.SAMPLED_BY_HOST_AND_GROUP,
@@ -23,19 +19,19 @@ _CASES = {
     (False, True): FindingCase.SAMPLED_BY_GROUP,
     (False, False): FindingCase.SAMPLED_EVENLY,
 }
-"""How the sample was taken, by whether hosts, and whether groups, tell ranks apart."""
+"""Sampling method, by whether hosts and groups distinguish ranks."""
 
 
 @dataclass(frozen=True)
 class RankChoice:
-    """Which ranks of a job are opened; all, where nothing is given.
+    """Selection of ranks of a job; by default all.
 
     Args:
-        ranks: numbers, or a list as text (`0,8-15`).
-        sample: how many ranks, of all hosts and parallel groups in proportion.
+        ranks: numbers, or a list as text (`0,8-15,32-`).
+        sample: the number of ranks, proportional over hosts and parallel groups.
 
     Raises:
-        ArgumentError: both are given, or one makes no sense.
+        ArgumentError: both are given, or one is invalid.
     """
 
     ranks: str | Iterable[int] | None = None
@@ -54,16 +50,7 @@ _Origins = Callable[[Sequence[RankFiles]], Sequence[RankOrigin]]
 
 
 def with_chosen_ranks(job: Job, choice: RankChoice, origins: _Origins) -> Job:
-    """The job with the ranks that are asked for, and a finding that says so; those about other ranks are left out.
-
-    Args:
-        job: all ranks.
-        choice: which are asked for.
-        origins: says where ranks ran.
-
-    Raises:
-        ArgumentError: a rank is asked for that has no Kineto trace.
-    """
+    """Restrict the job to the selected ranks, and add a finding; findings about other ranks are dropped."""
     if choice.ranks is None and choice.sample is None:
         return job
     there = [rank for rank in job.files if rank.kineto is not None]
@@ -75,9 +62,9 @@ def with_chosen_ranks(job: Job, choice: RankChoice, origins: _Origins) -> Job:
     if len(chosen) == len(there):
         return job
     numbers = {rank.rank for rank in chosen}
-    about = [found for found in job.findings if found.details.get("rank", chosen[0].rank) in numbers]
+    about = [found for found in job.of_files if found.details.get("rank", chosen[0].rank) in numbers]
     finding = _finding(job.path, numbers, len(there), case)
-    return replace(job, files=tuple(chosen), findings=(*about, finding))
+    return replace(job, files=tuple(chosen), of_files=(*about, finding))
 
 
 def _listed(path: str, there: Sequence[RankFiles], choice: RankChoice) -> list[RankFiles]:
@@ -103,18 +90,14 @@ def _sampled(
 
 
 def _finding(path: str, numbers: set[int], ranks: int, case: FindingCase | None) -> Finding:
-    details: dict[str, object] = {"asked": len(numbers), "ranks": ranks, "shown": numbers_text(numbers)}
+    details: dict[str, object] = {"selected": len(numbers), "ranks": ranks, "shown": numbers_text(numbers)}
     if case is not None:
         details["case"] = case
     return Finding(FindingCode.RANKS_CHOSEN, path, details=details)
 
 
 def _as_ranges(ranks: str | Iterable[int]) -> tuple[range, ...]:
-    """The ranges of a list of ranks.
-
-    Raises:
-        ArgumentError: it is empty, or something in it is no rank.
-    """
+    """Parse a list of ranks into ranges."""
     if isinstance(ranks, str):
         return number_ranges(ranks, "ranks")
     found = tuple(ranks)

@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from tracebraid.analysis.compare.compare import compare, paired
-from tracebraid.analysis.compare.profiles.rank_profile import RankProfile, rank_profile
+from tracebraid.analysis.compare.profiles import RankProfile, rank_profile
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import ArgumentError
-from tracebraid.model.job import Job
+from tracebraid.model.engine import Job
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.questions.comparison import Comparison
-from tracebraid.model.step import PROFILER_STEP
+from tracebraid.model.questions import Comparison
 
-__all__ = ["RankProfile", "Run", "diff", "diff_of_profiles", "profile_of_rank"]
+__all__ = ["Run", "diff"]
 
 Run: TypeAlias = str | Path | LinkedTrace | Job
 """A run: a folder or file, a linked trace, or a job."""
 
 
-def diff(a: Run, b: Run, annotation: str = PROFILER_STEP, with_doubtful: bool = False) -> Comparison:
+def diff(a: Run, b: Run, with_doubtful: bool = False) -> Comparison:
     """Compare two runs: `b` against `a`, of one rank or of many.
 
-    Ops are matched by where they are called: module, path of annotations and ops, shapes and types. Steps are samples:
-    a difference has an interval, and is significant where chance explains it in 0.27 % of cases at most, corrected for
-    the number of comparisons. Where the step's difference comes from adds up to it, to the nanosecond. Ranks are
+    Ops are matched by their call site: module, path of annotations and ops, shapes and types. Steps are samples:
+    a difference has an interval, and is significant if chance explains it in at most 0.27 % of cases, corrected for
+    the number of comparisons. The parts of the step's difference add up to it, to the nanosecond. Ranks are
     paired by their numbers; each is read once and released.
 
     Args:
-        a: the run that is compared with.
-        b: the run that is compared.
-        annotation: what marks a step; a run without it is compared as a whole, and nothing of it is significant.
-        with_doubtful: steps about which `validity` has a doubt count, too; warm-up never does.
+        a: the baseline.
+        b: a path, a job or a linked trace to compare with it. A run in which no step is marked is compared
+            as a whole, without significance.
+        with_doubtful: whether steps that `validity` doubts count too; warm-up never does.
 
     Raises:
         InputError: a file cannot be read.
@@ -45,33 +42,12 @@ def diff(a: Run, b: Run, annotation: str = PROFILER_STEP, with_doubtful: bool = 
         comparison = tracebraid.diff("before/", "after/")
         comparison.parts.select("part", "op", "difference_ns")
     """
-    question = partial(profile_of_rank, annotation=annotation)
-    return diff_of_profiles(_each(a, question), _each(b, question), annotation, with_doubtful)
-
-
-def profile_of_rank(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankProfile:
-    """What is kept of a rank to compare it; small."""
-    return rank_profile(linked, annotation)
-
-
-def diff_of_profiles(
-    a: list[RankProfile],
-    b: list[RankProfile],
-    annotation: str = PROFILER_STEP,
-    with_doubtful: bool = False,
-) -> Comparison:
-    """Compare what was kept of the ranks of two runs.
-
-    Raises:
-        ArgumentError: the runs have no rank in common.
-    """
-    if not paired(a, b):
-        ranks = [", ".join(str(rank.rank) for rank in run) or "none" for run in (a, b)]
+    found = _profiles(a), _profiles(b)
+    if not paired(*found):
+        ranks = [", ".join(str(rank.rank) for rank in run) or "none" for run in found]
         raise ArgumentError(f"the runs have no rank in common: ranks {ranks[0]} of a, and {ranks[1]} of b")
-    return compare(a, b, annotation, with_doubtful)
+    return compare(*found, with_doubtful)
 
 
-def _each(run: Run, question: Callable[[LinkedTrace], RankProfile]) -> list[RankProfile]:
-    if isinstance(run, LinkedTrace):
-        return [question(run)]
-    return list((run if isinstance(run, Job) else open_job(run)).each(question))
+def _profiles(run: Run) -> list[RankProfile]:
+    return list(Job.of(open_job(run) if isinstance(run, str | Path) else run).each(rank_profile))

@@ -2,150 +2,180 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
 
 import polars as pl
 
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.api.job.taking import gather_questions, parts_of
-from tracebraid.api.job.whole_job import linked_with_parts
-from tracebraid.errors import ArgumentError
-from tracebraid.graph.coverage.coverage import coverage_of
-from tracebraid.graph.joining.join_ranks import join_ranks
-from tracebraid.graph.joining.steps_of_rank import Steps, in_steps, step_names
+from tracebraid.api.job_answers import gather_questions, linked_with_parts, parts_of
+from tracebraid.exporters.path_overlay import overlay_chunks
+from tracebraid.files import write_whole
+from tracebraid.graph.coverage import coverage_of
+from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS, PathOptions, find_path
+from tracebraid.graph.joining import Steps, in_steps, join_ranks, step_names
 from tracebraid.graph.rank_graph import rank_graph
-from tracebraid.linking.ranks.link_ranks import link_ranks
-from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.model.graph.rank_graph import RankGraph
-from tracebraid.model.job import Job, Questions, answers_of
+from tracebraid.linking.ranks.clocks import link_ranks
+from tracebraid.model.engine import Job, Questions, answers_of
+from tracebraid.model.graph import CriticalPath, DependencyGraph, RankGraph, ReplayError
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["RankOfGraph", "dependency_graph", "graph_coverage", "graph_of", "graph_of_ranks", "rank_of_graph"]
+from tracebraid.simulation.replay import replay_error, replay_errors
 
 
 @dataclass(frozen=True, eq=False)
 class RankOfGraph:
-    """What is kept of a rank for the dependency graph.
+    """Part of a rank in the dependency graph.
 
     Args:
         graph: its part of the graph.
-        parts: what links it with the other ranks.
+        parts: the data for linking it with other ranks.
     """
 
     graph: RankGraph
     parts: RankParts
 
 
-def dependency_graph(
-    traces: LinkedTrace | Job, *, steps: Steps | None = None, annotation: str = PROFILER_STEP
-) -> DependencyGraph:
-    """What of a job waited for what, over all ranks: the ground of critical path and simulation.
+def dependency_graph(traces: LinkedTrace | Job, *, steps: Steps | None = None) -> DependencyGraph:
+    """Build the dependency graph of a job over all ranks: the basis of critical path and simulation.
 
-    Each rank is read once and released; the graph is kept with the job, or the linked trace, for the next question.
+    Each rank is read once and released; the graph is cached with the job or linked trace.
 
     Args:
         traces: a job; a linked trace is a job of one rank.
-        steps: a step by its number or name, or several, such as `range(3, 6)`; None: all of the traces. The graph has
-            what threads did in these steps and the device work that was issued in them; what this waited for from
-            before happens when it did.
-        annotation: what marks a step.
+        steps: a step by its number or name, or several, such as `range(3, 6)`; None: all of the traces. The graph
+            contains
+            the work of threads in these steps and the device work that was issued in them; earlier work that
+            they waited for keeps its measured times.
 
     Raises:
-        InputError: a file of any rank cannot be read, as with `Job.ask`; nothing is left out silently. Or several say
-            that they are of the same rank.
-        ArgumentError: there is no such step, or `traces` is none.
+        InputError: a file cannot be read, or several state the same rank, as with `Job.ask`.
+        ArgumentError: there is no such step, or `traces` is of another type.
         MissingLibraryError: numba is not installed.
 
     Example::
 
         graph = tracebraid.dependency_graph(tracebraid.open("traces"), steps=range(3, 6))
     """
-    if not isinstance(traces, Job | LinkedTrace):
-        raise ArgumentError(f"{traces!r} is no job and no linked trace; give tracebraid.open(path)")
+    job = Job.of(traces)
+    graph = graph_beside(job, {}, steps)
+    job.add_findings(graph.findings)
+    return graph
+
+
+def graph_beside(job: Job, questions: Questions, steps: Steps | None = None) -> DependencyGraph:
+    """Build the dependency graph in one pass with other questions, whose answers `Job.take` then has."""
     chosen = steps if steps is None or isinstance(steps, int | str) else tuple(steps)
-    if isinstance(traces, LinkedTrace):
-        return traces.derived(_graph, chosen, annotation)
-    return traces.derived((_graph, chosen, annotation), partial(_graph, traces, chosen, annotation))
+    return job.derived((_graph, chosen), partial(_graph, job, chosen, questions))
 
 
-def graph_of(traces: LinkedTrace | Job | DependencyGraph, annotation: str = PROFILER_STEP) -> DependencyGraph:
-    """The graph itself where one is given, else that of the traces.
-
-    Args:
-        traces: a job, a linked trace, or the dependency graph of one.
-        annotation: what marks a step; a graph has its steps already.
-    """
-    return traces if isinstance(traces, DependencyGraph) else dependency_graph(traces, annotation=annotation)
+def graph_of(traces: LinkedTrace | Job | DependencyGraph) -> DependencyGraph:
+    """Return the given graph, or build that of the traces."""
+    return traces if isinstance(traces, DependencyGraph) else dependency_graph(traces)
 
 
-def graph_coverage(
-    traces: LinkedTrace | Job | DependencyGraph, *, annotation: str = PROFILER_STEP
-) -> pl.DataFrame:
-    """How much of the measured time the graph explains, by rank, step and kind: `GRAPH_COVERAGE`.
+def graph_coverage(traces: LinkedTrace | Job | DependencyGraph) -> pl.DataFrame:
+    """Compute the share of measured time that the graph explains, by rank, step and kind: `GRAPH_COVERAGE`.
 
     Args:
         traces: a job, a linked trace, or the dependency graph of one.
-        annotation: what marks a step; a graph has its steps already.
 
     Raises:
         InputError: a file cannot be read.
         MissingLibraryError: numba is not installed.
     """
-    return coverage_of(graph_of(traces, annotation))
+    return coverage_of(graph_of(traces))
 
 
-def rank_of_graph(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> RankOfGraph:
-    """What is kept of a rank for the dependency graph; holds nothing of the linked trace."""
-    answers = answers_of(linked, gather_questions(annotation, ()))
-    return RankOfGraph(_part(linked, None, annotation)[0], parts_of(answers, annotation, ()))
+def rank_of_graph(linked: LinkedTrace) -> RankOfGraph:
+    """Build a rank's part of the dependency graph; it keeps no reference to the linked trace."""
+    answers = answers_of(linked, gather_questions(()))
+    return RankOfGraph(_part(linked, None)[0], parts_of(answers, ()))
 
 
-def graph_of_ranks(ranks: Sequence[RankOfGraph], annotation: str = PROFILER_STEP) -> DependencyGraph:
-    """The dependency graph from what was kept of each rank, such as of those that can be read.
-
-    Raises:
-        ArgumentError: there are too many moments for one graph.
-        MissingLibraryError: numba is not installed.
-    """
+def graph_of_ranks(ranks: Sequence[RankOfGraph]) -> DependencyGraph:
+    """Build the dependency graph from the parts of ranks, such as the readable ones."""
     linked = link_ranks([rank.parts for rank in ranks])
-    return join_ranks([rank.graph for rank in ranks], linked, annotation)
+    return join_ranks([rank.graph for rank in ranks], linked)
 
 
-def _graph(traces: LinkedTrace | Job, steps: Steps | None, annotation: str) -> DependencyGraph:
-    asked = gather_questions(annotation, ())
-    taken = list(_take(traces, asked, partial(_part, steps=steps, annotation=annotation)))
+def _graph(job: Job, steps: Steps | None, beside: Questions) -> DependencyGraph:
+    taken = list(job.take({**gather_questions(()), **beside}, once={_part: partial(_part, steps=steps)}))
     seen = list(dict.fromkeys(name for answers in taken for name in answers[_part][1]))
-    names = None if steps is None else step_names(steps, seen, annotation)
-    ranks = linked_with_parts(traces, annotation, [parts_of(answers, annotation, ()) for answers in taken])
+    names = None if steps is None else step_names(steps, seen, job.annotation)
+    ranks = linked_with_parts(job, [parts_of(answers, ()) for answers in taken])
     # Each part is released when it is joined, unless it is asked for: what remains here is small.
-    return join_ranks([answers.pop(_part)[0] for answers in taken], ranks, annotation, names)
+    return join_ranks([answers.pop(_part)[0] for answers in taken], ranks, names)
 
 
-def _take(
-    traces: LinkedTrace | Job, asked: Questions, part: Callable[[LinkedTrace], tuple[RankGraph, list[str]]]
-) -> Iterable[dict[Hashable, Any]]:
-    if isinstance(traces, LinkedTrace):
-        return [answers_of(traces, {**asked, _part: part})]
-    return traces.take(asked, once={_part: part})
-
-
-def _part(linked: LinkedTrace, steps: Steps | None, annotation: str) -> tuple[RankGraph, list[str]]:
-    """The part of a rank, of its steps among those that are asked for, and the names of all of its steps."""
-    windows = step_windows(linked, annotation)
+def _part(linked: LinkedTrace, steps: Steps | None) -> tuple[RankGraph, list[str]]:
+    """Build a rank's part over the requested steps, and return the names of all its steps."""
+    windows = step_windows(linked)
     seen = windows.get_column("step").to_list()
-    part = rank_graph(linked, annotation)
+    part = rank_graph(linked)
     if steps is not None:
-        part = in_steps(part, _names_here(steps, seen, annotation), windows)
+        part = in_steps(part, _names_here(steps, seen, linked.annotation), windows)
     return replace(part.packed(), findings=(*linked.known_findings, *part.findings)), seen
 
 
 def _names_here(steps: Steps, seen: list[str], annotation: str) -> tuple[str, ...]:
-    """The chosen steps that a rank has; another rank may have the others."""
+    """Return the selected steps that a rank has; others may be on other ranks."""
     chosen = [steps] if isinstance(steps, int | str) else list(steps)
     have = [step for step in chosen if {str(step), f"{annotation}#{step}"} & set(seen)]
     return step_names(have, seen, annotation) if have else ()
+
+
+def critical_path(
+    traces: LinkedTrace | Job | DependencyGraph,
+    *,
+    step: str | int | None = None,
+    rank: int | None = None,
+    replays: int = DEFAULT_REPLAYS,
+    with_error: bool = True,
+) -> CriticalPath:
+    """Compute the critical path of each step over all ranks, and the slack of all other activities.
+
+    The path follows, from the latest end of the step backward, the longest wait of each moment. Its work and its
+    residuals add up to the step's time, to the ns.
+
+    Args:
+        traces: a job; a linked trace is a job of one rank; or the dependency graph of either.
+        step: the name of a step, or its number; None: all steps.
+        rank: the path stays within this rank and ends with it; waits for other ranks remain waits. None:
+            the path goes over all ranks.
+        replays: number of replays of each step with durations of other steps, to measure the stability of its path; 0:
+            none.
+        with_error: whether to measure how well a replay of the graph reproduces the measured times.
+
+    Raises:
+        ArgumentError: there is no such step or rank, or a number of replays below 0.
+        InputError: a file cannot be read.
+        MissingLibraryError: numba is not installed.
+
+    Example::
+
+        path = tracebraid.critical_path(tracebraid.open("traces/"))
+        print(path.steps.select("step", "span_ns", "path_ns", "residual_ns", "explained"))
+        print(path.segments.sort("duration_ns", descending=True).head(10))
+    """
+    graph = graph_of(traces)
+    error = replay_error(replay_errors(graph)) if with_error else ReplayError()
+    return find_path(graph, PathOptions(step, rank, replays), error)
+
+
+def write_path_overlay(path: CriticalPath, target: str | Path) -> int:
+    """Write a critical path as a Chrome trace, which Perfetto shows with its arrows.
+
+    Args:
+        path: the path.
+        target: a new file; compressed if its name ends in `.gz`.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        OutputError: it exists, or cannot be written.
+    """
+    return write_whole(Path(target), overlay_chunks(path), overwrite=False)

@@ -11,62 +11,59 @@ from pathlib import Path
 from tracebraid.api.stored_jobs import is_store
 from tracebraid.api.traces import Progress, link
 from tracebraid.errors import InputError
-from tracebraid.exporters.repaired_et import write_repaired_et
-from tracebraid.files import named_as, part_beside, whole_file, write_whole, writing
+from tracebraid.exporters.et_json import write_repaired_et
+from tracebraid.files import errors_named_as, part_beside, whole_file, write_whole, writing
 from tracebraid.filesystem.choose import archive_of, with_files
-from tracebraid.filesystem.paths import is_url, shown
-from tracebraid.filesystem.reading import reading
-from tracebraid.importers.discovery.capture_folder import manifests_of, windows_of
-from tracebraid.importers.discovery.discover import find_rank_files
+from tracebraid.filesystem.paths import is_url, reading, shown
+from tracebraid.importers.discovery import find_rank_files, manifests_of, windows_of
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.model.check import Repair, Severity
-from tracebraid.model.et_arrow import is_arrow
+from tracebraid.model.check import Repair
+from tracebraid.model.finding_code import Severity
+from tracebraid.model.op_schema import is_arrow
 from tracebraid.model.rank_files import RankFiles
 from tracebraid.validation.advice import diagnose
 from tracebraid.validation.identity import identity_findings
 
-__all__ = ["repair"]
-
 
 def repair(path: str | Path, progress: Progress | None = None) -> tuple[Repair, ...]:
-    """Rewrite each Execution Trace whose parents are not those of the nesting in its Kineto trace.
+    """Repair each Execution Trace whose parents contradict the nesting in its Kineto trace.
 
-    The file as it was stays beside the new one, as `<name>.orig` (`.orig2` and so on where there is one already). A
-    rank that cannot be read is left out, one with an error of another kind is left as it is: `check` says why. So is
-    one in columns, `.arrow.zip`: the recorder that writes these gets parents right.
+    The original file stays beside the new one as `<name>.orig` (`.orig2` and so on if that exists). A
+    rank that cannot be read is skipped, one with another kind of error is unchanged: `check` explains why. So is
+    one in columns, `.arrow.zip`, whose recorder writes correct parents.
 
     Args:
         path: a folder of traces, or of windows.
-        progress: is called with the share of each Kineto trace that is read, 0 to 1.
+        progress: called with the share of each Kineto trace read, 0 to 1.
 
     Returns:
-        One for each Execution Trace that has a Kineto trace; those with no changes were not written.
+        One repair for each Execution Trace with a Kineto trace; files without changes are not written.
 
     Raises:
-        InputError: there is no pair, it lies behind a URL, or is a store.
+        InputError: there is no pair, or the path is a URL or a store.
         OutputError: a file cannot be written.
     """
     if is_url(str(path)):
         advice = "Copy the folder to this machine, and repair the copy"
-        raise InputError(shown(str(path)), "a repair rewrites files, which is not done behind a URL", advice)
+        raise InputError(
+            shown(str(path)), "a repair rewrites files, which is impossible behind a URL", advice
+        )
     with reading(path):
         is_there = Path(path).exists()
     if not is_there:
         raise InputError(str(path), "there is no such file or folder", "Check the path")
     if archive_of(with_files(path)) is not None:
-        raise InputError(str(path), "an archive is only read", "Unpack it, and name the folder")
+        raise InputError(str(path), "archives are read-only", "Unpack it, and name the folder")
     if is_store(path):
         advice = "Repair the traces, and pack them again"
-        raise InputError(str(path), "this is a store, whose traces are not rewritten", advice)
+        raise InputError(str(path), "this is a store, whose traces cannot be rewritten", advice)
     windows = windows_of(str(path)) if Path(path).is_dir() else [("", str(path))]
     found = [files for _, folder in windows for files in _files(folder)]
     pairs = [
         (Path(files.et), files.kineto) for files in found if files.et is not None and files.kineto is not None
     ]
     if not pairs:
-        raise InputError(
-            str(path), "there is no pair of traces in it", "A repair needs both traces of a rank"
-        )
+        raise InputError(str(path), "it contains no pair of traces", "A repair needs both traces of a rank")
     with reading(path):
         sizes = {et: et.stat().st_size for et, _ in pairs}
     done = [repaired for et, kineto in pairs for repaired in _repair_rank(et, kineto, progress)]
@@ -94,7 +91,7 @@ def _repair_rank(et: Path, kineto: str, progress: Progress | None) -> list[Repai
         return [Repair(str(et), linked.et.nodes.height, (), False)]
     new = part_beside(et, "repaired").with_suffix(et.suffix)
     try:
-        with named_as(new, et):
+        with errors_named_as(new, et):
             done = write_repaired_et(linked, new)
         if done.written:
             with writing(et):
@@ -106,7 +103,7 @@ def _repair_rank(et: Path, kineto: str, progress: Progress | None) -> list[Repai
 
 
 def _keep_original(et: Path) -> None:
-    """Copy a file beside itself, whole or not at all; a link that has the name of the copy is not followed."""
+    """Copy a file beside itself atomically; a link with the name of the copy is not followed."""
     original, number = et.with_name(et.name + ".orig"), 1
     while os.path.lexists(original):
         number += 1
@@ -116,7 +113,7 @@ def _keep_original(et: Path) -> None:
 
 
 def _note_sizes(file: Path, content: dict[str, object], before: dict[Path, int]) -> None:
-    """Keep a manifest true: a repaired file has another size."""
+    """Update a manifest with the size of a repaired file."""
     changed = False
     windows = content.get("windows")
     for window in windows if isinstance(windows, list) else []:

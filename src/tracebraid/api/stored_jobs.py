@@ -8,21 +8,18 @@ from functools import partial
 from pathlib import Path
 
 from tracebraid.errors import InputError
-from tracebraid.importers.sampling.rank_origins import origin_of_header
+from tracebraid.importers.sampling import origin_of_header
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.engine import Engine, RankCost
+from tracebraid.model.engine import Engine, Job, RankCost
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
-from tracebraid.model.rank_files import Progress, RankFiles
-from tracebraid.model.rank_origin import RankOrigin
+from tracebraid.model.rank_files import Progress, RankFiles, RankOrigin
 from tracebraid.store.answers.answered_trace import AnsweredTrace
 from tracebraid.store.answers.stored_answers import StoredAnswers, read_index
 from tracebraid.store.findings import error_of, findings_of
-from tracebraid.store.layout import is_store
-from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
+from tracebraid.store.manifest import Manifest, PackOptions, RankEntry, is_store
 from tracebraid.store.opening import packed_ranks, read_manifest
 from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
 from tracebraid.version import __version__
@@ -30,13 +27,13 @@ from tracebraid.version import __version__
 __all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origins"]
 
 _SHOWN = 8
-"""Ranks that a finding names."""
+"""Maximum ranks that a finding names."""
 _PEAK_OVER_STORED = 150
-"""The most memory that a command takes for a byte of a rank's files: `report` of a stored trace of 54 MB of JSON."""
+"""Peak memory of a command per byte of a rank's files: `report` of a stored trace of 54 MB of JSON."""
 _S_PER_BYTE = 1e-7
-"""Time for a byte of a rank's files: `summary` of the same."""
+"""Time per byte of a rank's files: `summary` of the same trace."""
 _S_PER_RANK = 0.02
-"""Time for a rank, however small: `summary` of stored copies of the bundled pair, without their kept answers."""
+"""Constant time per rank: `summary` of stored copies of the bundled pair, without stored answers."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +42,10 @@ class ReadStored:
 
     Args:
         store: the folder of the store.
-        matching: how the two traces are matched; None: as when they were packed.
-        errors: why ranks could not be read when they were packed.
-        sizes_bytes: of the files of each rank that is packed.
-        answers: what was answered while they were packed; None where nothing of it holds.
+        matching: how the two traces are matched; None: as packed.
+        errors: errors of ranks that could not be read during packing.
+        sizes_bytes: file size of each packed rank.
+        answers: answers stored during packing; None if none is valid.
     """
 
     store: str
@@ -87,18 +84,7 @@ class ReadStored:
 
 
 def open_store(path: str | Path, matching: Matching, window: int | None, engine: Engine) -> Job:
-    """Open a store as a job whose path and files are those that were packed.
-
-    Args:
-        path: the folder of the store.
-        matching: how the two traces of a rank are matched; `auto`, or as when they were packed: nothing is matched
-            again.
-        window: the window that the store is of; None for whichever it is.
-        engine: how questions to many ranks run.
-
-    Raises:
-        InputError: it is no store, is damaged or of a newer version, or holds nothing or another window.
-    """
+    """Open a store as a job with the path and files that were packed."""
     store = Path(path)
     manifest = read_manifest(store)
     findings = findings_of(manifest.findings)
@@ -134,7 +120,7 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
 
 
 def stored_origins(path: str | Path, files: Sequence[RankFiles]) -> list[RankOrigin]:
-    """Where ranks of a store ran, as their traces' headers said; a rank that cannot be read says nothing."""
+    """Return the origins of a store's ranks from their traces' headers; unreadable ranks have none."""
     return [_origin(Path(path), rank) for rank in files]
 
 
@@ -147,7 +133,7 @@ def _origin(store: Path, files: RankFiles) -> RankOrigin:
 
 
 def matching_of(options: PackOptions) -> Matching:
-    """How the traces of a store were matched."""
+    """Return how the traces of a store were matched."""
     return Matching(options.match, options.annotation, options.iteration)
 
 

@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from tracebraid.analysis.info import execution_trace_info, timeline_info
-from tracebraid.api.caching import CachedLoad, cache_for
-from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
 from tracebraid.api.engines import IN_PROCESS, engine_of
-from tracebraid.api.stored_jobs import is_store, open_store, stored_origins
-from tracebraid.exporters.et_plus.trace_link_form import write_trace_link_et
-from tracebraid.exporters.et_plus.writer import write_et_plus
-from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import shown, text_of
-from tracebraid.importers.discovery.capture_folder import recorder_of
-from tracebraid.importers.discovery.discover import find_rank_files, trace_files
+from tracebraid.importers.discovery import facts_beside, find_rank_files, recorder_of, torch_of, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.reading_cost import reading_cost
-from tracebraid.importers.sampling.rank_origins import rank_origins
-from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.engine import Engine, RankCost
+from tracebraid.model.capture_facts import METADATA
+from tracebraid.model.choices import choice
+from tracebraid.model.device_peaks import DevicePeaks, peaks_named
+from tracebraid.model.engine import Engine, Job, Load, LoadingWork, RankCost, Unreadable
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
-from tracebraid.model.finding import Finding
-from tracebraid.model.job import Job, Load
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
-from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.rank_files import Progress, RankFiles, RankOrigin
 from tracebraid.model.stage import Stage
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.timeline import Timeline
-from tracebraid.store.manifest import PackOptions
-from tracebraid.version import __version__
+from tracebraid.store.manifest import is_store
+
+if TYPE_CHECKING:
+    from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 
 __all__ = [
     "Progress",
@@ -52,8 +46,6 @@ __all__ = [
     "read_execution_trace",
     "read_timeline",
     "trace_files",
-    "write_et_plus",
-    "write_trace_link_et",
 ]
 
 
@@ -67,28 +59,38 @@ def open(
     ranks: str | Iterable[int] | None = None,
     sample: int | None = None,
     cache: bool = False,
+    device: str | None = None,
+    annotation: str = PROFILER_STEP,
+    unreadable: Unreadable | str = Unreadable.RAISE,
+    progress: Progress | None = None,
 ) -> Job:
     """Open a folder of traces, one Kineto trace, or a store as a job.
 
-    A Kineto trace is read when its rank is asked for, an Execution Trace when something needs it: links and coverage
-    do; `breakdown`, `kernels`, `ops`, `steps` and dependencies do not.
+    A Kineto trace is read when its rank is first used, an Execution Trace when it is needed: links and coverage
+    need it; `breakdown`, `kernels`, `ops`, `steps` and dependencies do not.
 
-    A capture of several windows is a job for each: the last one, unless another is named.
+    In a capture of several windows, each is a job; by default the last is opened.
 
     Args:
         path: the folder, the file, or the store that `pack` wrote.
-        processes: how many processes may decode one file; None: as many as its size is worth.
-        matching: as in `link`; of a store `auto` means as it was packed.
+        processes: maximum processes that decode one file; None: depends on its size.
+        matching: as in `link`; for a store, `auto` means as packed.
         window: which window of a capture, from 0; None for the last one.
-        engine: how questions to many ranks run, see `engine_of`. By default in this process, where they may have
-            effects; `auto` uses worker processes where the ranks are large or many.
-        ranks: only these, as numbers or as text (`0,8-15`); a finding of the job says what answers then cannot know.
-        sample: only so many ranks, in proportion of all hosts and parallel groups, the first and the last among them.
-        cache: whether ranks are kept beside the traces in the form of a store, and taken from there the next time.
+        engine: engine for questions over many ranks, see `engine_of`. By default this process, in which they may have
+            side effects; `auto` uses worker processes if ranks are large or many.
+        ranks: open only these, as numbers or text (`0,8-15,32-`); a finding of the job states the limits of answers.
+        sample: open this many ranks, proportional over hosts and parallel groups, including the first and the last.
+        cache: whether to cache parsed ranks beside the traces for the next time.
+        device: the device that did the work, for its peaks, such as `H100 SXM`; None: the one that each trace names.
+        annotation: the name of the annotation that marks a step, such as `train_step`; see `analyses.steps`.
+        unreadable: what answers over several ranks do about a rank that cannot be read, or that several files state:
+            `raise` its error, or `skip` it. A skipped rank is left out of the answer, and `job.findings` says why; if
+            no rank can be read, the first error is raised. `job[rank]` always raises.
+        progress: called with the finished share of each pass over the ranks, 0 to 1.
 
     Raises:
         InputError: there is no Kineto trace, or no such window; or the store is damaged or of a newer version.
-        ArgumentError: there is no such matching, engine or rank, or both `ranks` and `sample` are given.
+        ArgumentError: the matching, engine, rank, device or policy is unknown, or both `ranks` and `sample` are given.
 
     Examples:
         >>> import tracebraid
@@ -98,26 +100,94 @@ def open(
         >>> job[0].coverage.host_ops.share
         1.0
     """
-    choice = RankChoice(ranks, sample)
+    if ranks is not None or sample is not None:
+        from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
+
+        selection = RankChoice(ranks, sample)
+        job = open(
+            path,
+            processes,
+            matching,
+            window,
+            engine=engine,
+            cache=cache,
+            annotation=annotation,
+            device=device,
+            unreadable=unreadable,
+            progress=progress,
+        )
+        return with_chosen_ranks(job, selection, partial(_origins, path, archive_of_load(job.load)))
     how = Matching(matching) if isinstance(matching, str) else matching
+    policy = choice(Unreadable, unreadable, "policy for unreadable ranks")
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
+    peaks = None if device is None else peaks_named(device)
     if is_store(path):
-        job = replace(open_store(path, how, window, runs_in), answer_sql=_answer_sql)
-        return with_chosen_ranks(job, choice, partial(stored_origins, path))
+        from tracebraid.api.stored_jobs import ReadStored, open_store
+
+        job = replace(
+            open_store(path, how, window, runs_in),
+            answer_sql=_answer_sql,
+            annotation=annotation,
+            unreadable=policy,
+            progress=progress,
+        )
+        if peaks is None:
+            return job
+        assert isinstance(job.load, ReadStored), "a store is opened by it"
+        return _on_device(replace(job, load=replace(job.load, answers=None)), peaks)
     named = with_files(path)
     archive = archive_of(named)
     files, findings = find_rank_files(named, window)
     load: Load = ReadAndLink(processes, how, archive)
     if cache:
-        load, noticed = _cached(load, named, how)
+        from tracebraid.api.caching import cached_load
+
+        load, noticed = cached_load(load, named, how)
         findings = (*findings, *noticed)
-    job = Job(shown(path), files, load, findings, runs_in, answer_sql=_answer_sql)
-    return with_chosen_ranks(job, choice, partial(rank_origins, archive=archive))
+    job = Job(
+        shown(path),
+        files,
+        load,
+        findings,
+        runs_in,
+        policy,
+        progress,
+        answer_sql=_answer_sql,
+        annotation=annotation,
+    )
+    return job if peaks is None else _on_device(job, peaks)
+
+
+@dataclass(frozen=True, eq=False)
+class _OnDevice(LoadingWork):
+    """Opens ranks whose device the caller named."""
+
+    peaks: DevicePeaks
+
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
+        linked: LinkedTrace = self.load(files, progress)
+        return replace(linked, named_device=self.peaks)
+
+
+def _on_device(job: Job, peaks: DevicePeaks) -> Job:
+    """The job with a named device; answers that a store keeps are those of the device that the traces name."""
+    return replace(job, load=_OnDevice(job.load, peaks), has_answers=False)
+
+
+def _origins(path: str | Path, archive: ArchiveFiles | None, files: Sequence[RankFiles]) -> list[RankOrigin]:
+    """Where ranks ran, as their traces' headers say."""
+    if is_store(path):
+        from tracebraid.api.stored_jobs import stored_origins
+
+        return stored_origins(path, files)
+    from tracebraid.importers.sampling import rank_origins
+
+    return rank_origins(files, archive)
 
 
 def _answer_sql(job: Job, query: str, **options: Any) -> pl.DataFrame:
-    """See `tracebraid.sql`; what it needs, such as every analysis, is loaded for a query alone."""
-    from tracebraid.api.querying.sql import sql
+    """Run `tracebraid.sql`; its imports, such as every analysis, are loaded only for a query."""
+    from tracebraid.api.querying import sql
 
     return sql(job, query, **options)
 
@@ -136,7 +206,7 @@ class ReadAndLink:
         return reading_cost(located.kineto, located.et)
 
     def with_processes(self, processes: int) -> ReadAndLink:
-        """See `ScalableWork`; what the caller asked for stays."""
+        """See `ScalableWork`; a number given by the caller is kept."""
         return replace(self, processes=self.processes or processes)
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
@@ -144,22 +214,15 @@ class ReadAndLink:
         located = in_archive(self.archive, files)
         assert located.kineto is not None, "a job opens only ranks that have a Kineto trace"
         kineto, et_path = located.kineto, located.et
-        et = None if et_path is None else Stage(partial(_read_with_recorder, et_path, self.processes))
-        return link_traces(read_timeline(kineto, self.processes, progress), et, self.matching)
-
-
-def _cached(load: Load, path: str, matching: Matching) -> tuple[Load, list[Finding]]:
-    """The loader that takes ranks from the cache of a path, and what is wrong where there is none."""
-    kept, adds, findings = cache_for(path)
-    if kept is None:
-        return load, findings
-    options = PackOptions(__version__, matching.match, matching.annotation, matching.iteration)
-    return CachedLoad(load, kept, options, archive_of(path), adds), findings
+        et = None if et_path is None else Stage(partial(_read_et, et_path, self.processes))
+        return link_traces(_read_kineto(kineto, self.processes, progress), et, self.matching)
 
 
 def archive_of_load(load: object) -> ArchiveFiles | None:
-    """The archive that a job's loader reads; None where it is none."""
-    return load.archive if isinstance(load, ReadAndLink | CachedLoad) else None
+    """Return the archive that a job's loader reads; None if it reads no archive."""
+    if isinstance(load, LoadingWork):
+        return archive_of_load(load.load)
+    return load.archive if isinstance(load, ReadAndLink) else None
 
 
 def link(
@@ -170,53 +233,69 @@ def link(
 ) -> LinkedTrace:
     """Link an Execution Trace and a Kineto trace of one rank, or a Kineto trace on its own.
 
-    The two may be of different runs of one program: an Execution Trace is taken once, and linked with what is
-    profiled later. They are matched op by op then, and `LinkedTrace.matched` says what with what.
+    The two may be of different runs of one program: an Execution Trace is recorded once and linked with later
+    profiles. Then they are matched op by op, and `LinkedTrace.matched` holds the mapping.
 
-    Both are read and their ops linked at once, so that what is wrong with them is raised here; all else is computed
-    when it is asked for.
+    Both are read and their ops linked at once, so that errors are raised here; everything else is computed
+    on demand.
 
     Args:
-        et: the Execution Trace, or its path; None for none.
+        et: the Execution Trace, or its path; None: Kineto only.
         kineto: the Kineto trace, or its path.
-        processes: how many processes may decode the Kineto trace; None: as many as its size is worth.
-        matching: `exact` by ids, `approximate` by alignment, `auto` by ids where these are proven, else by
-            alignment; or a `Matching`, which chooses iterations, too.
+        processes: maximum processes that decode the Kineto trace; None: depends on its size.
+        matching: `exact` by ids, `approximate` by alignment, `auto` by ids if these are proven, else by
+            alignment; or a `Matching`, which also selects iterations.
 
     Raises:
-        InputError: a file cannot be read, or is of the other kind.
+        InputError: a file cannot be read, or is of the wrong kind.
         ProgramError: ids prove nothing, and the two are of different programs.
-        ArgumentError: there is no such matching, or not the annotation or iteration that it asks for.
+        ArgumentError: the matching is unknown, or its annotation or iteration does not exist.
     """
     how = Matching(matching) if isinstance(matching, str) else matching
-    trace = _read_with_recorder(et) if isinstance(et, str | Path) else et
-    timeline = read_timeline(kineto, processes) if isinstance(kineto, str | Path) else kineto
+    trace = _read_et(et) if isinstance(et, str | Path) else et
+    timeline = _read_kineto(kineto, processes) if isinstance(kineto, str | Path) else kineto
     linked = link_traces(timeline, trace, how)
     linked.stages.host_links()
     return linked
 
 
 def info(path: str | Path, progress: Progress | None = None) -> FileInfo:
-    """Say what a trace file is: kind, schema, torch, devices, rank, time span, steps, counts.
+    """Describe a trace file: kind, schema, torch, devices, rank, time span, steps, counts.
 
     Args:
         path: the file.
-        progress: is called with the share of a Kineto trace that is read, 0 to 1.
+        progress: called with the share of a Kineto trace read, 0 to 1.
 
     Raises:
-        InputError: it cannot be read, or is no trace.
+        InputError: it cannot be read, or is not a trace.
     """
+    from tracebraid.analysis.info import execution_trace_info, timeline_info
+    from tracebraid.importers.trace import read_trace
+
     trace, size_bytes = read_trace(path, progress)
     if isinstance(trace, ExecutionTrace):
-        return execution_trace_info(trace, size_bytes)
-    return timeline_info(trace, size_bytes)
+        found = execution_trace_info(trace, size_bytes)
+    else:
+        found = timeline_info(trace, size_bytes)
+    return replace(found, torch=torch_of(text_of(path)) or found.torch)
 
 
 def demo_path() -> Path:
-    """The folder of the bundled traces: two ranks of a small transformer, trained on CPU with DDP over gloo."""
+    """Return the folder of the bundled traces: two ranks of a small transformer, trained on CPU with DDP over gloo."""
     return Path(__file__).parents[1] / "demo_traces" / "ddp_cpu_2rank"
 
 
-def _read_with_recorder(path: str | Path, processes: int | None = None) -> ExecutionTrace:
-    """The Execution Trace, with the recorder that the manifest beside it names."""
+def _read_kineto(
+    path: str | Path, processes: int | None = None, progress: Progress | None = None
+) -> Timeline:
+    """Read the Kineto trace, with the facts of a capture that its manifest has."""
+    timeline = read_timeline(path, processes, progress)
+    facts = timeline.header.get(METADATA)
+    if not isinstance(facts, dict) or not (beside := facts_beside(text_of(path), facts)):
+        return timeline
+    return replace(timeline, header={**timeline.header, METADATA: {**facts, **beside}})
+
+
+def _read_et(path: str | Path, processes: int | None = None) -> ExecutionTrace:
+    """Read the Execution Trace, with the recorder that the manifest beside it names."""
     return replace(read_execution_trace(path, processes), recorder=recorder_of(text_of(path)))

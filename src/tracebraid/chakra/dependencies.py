@@ -7,17 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tracebraid.chakra.schema import ChakraRank
 from tracebraid.compiled import compiled
-from tracebraid.model.chakra.chakra_rank import ChakraRank
-
-__all__ = ["RankDependencies", "depths", "ends", "rank_dependencies", "run_order"]
 
 _Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class RankDependencies:
-    """What each row waits for, in rows.
+    """Dependencies of each row, as rows.
 
     Args:
         first: of row `i` the entries are those from `first[i]` up to `first[i + 1]`.
@@ -70,7 +68,7 @@ def _rows_of(named: _Ints, node_id: _Ints) -> _Ints:
 
 
 def run_order(dependencies: RankDependencies) -> _Ints:
-    """The rows that can run, each behind all that it waits for; those of a circle and behind it are missing."""
+    """Return the runnable rows, each after its dependencies; rows of a cycle, and after it, are missing."""
     nodes = len(dependencies.first) - 1
     waits = np.diff(dependencies.first)
     waits[dependencies.self_row] += 1
@@ -105,7 +103,7 @@ def _ordered(first_child: _Ints, child: _Ints, waits: _Ints) -> _Ints:
 
 @compiled
 def depths(first: _Ints, before: _Ints, order: _Ints) -> _Ints:
-    """How many nodes at most have to end before each row, one after the other; of rows that never run 0."""
+    """Return how many nodes at most have to end before each row, in turn; of rows that never run 0."""
     depth = np.zeros(len(first) - 1, dtype=np.int64)
     for at in range(len(order)):
         row = order[at]
@@ -116,7 +114,7 @@ def depths(first: _Ints, before: _Ints, order: _Ints) -> _Ints:
 
 @compiled
 def ends(first: _Ints, before: _Ints, order: _Ints, duration: _Ints) -> _Ints:
-    """When each row ends where all begin as early as what they wait for allows; of rows that never run 0."""
+    """Compute the end of each row if all start as early as dependencies allow; 0 for rows that never run."""
     end = np.zeros(len(first) - 1, dtype=np.int64)
     for at in range(len(order)):
         row = order[at]

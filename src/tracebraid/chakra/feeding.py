@@ -11,23 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.chakra.checking.cycles import cycle_of
+from tracebraid.chakra.checking.rank_facts import cycle_of
 from tracebraid.chakra.dependencies import RankDependencies, rank_dependencies, run_order
-from tracebraid.chakra.wire.batch_reader import BatchReader
+from tracebraid.chakra.schema import CHAKRA_NODES
 from tracebraid.chakra.wire.fields import Slices
-from tracebraid.chakra.wire.frames import Batch, open_frames
-from tracebraid.chakra.wire.node_index import NodeIndex, node_index
+from tracebraid.chakra.wire.reading import Batch, BatchReader, NodeIndex, node_index, open_frames
 from tracebraid.errors import ArgumentError, InputError
-from tracebraid.model.schema.chakra import CHAKRA_NODES
-
-__all__ = ["Feeder"]
 
 _Ints = NDArray[np.int64]
 
 _BLOCK_NODES = 1 << 10
-"""So many nodes, neighbours in the file, are read at once."""
+"""Number of consecutive nodes read at once."""
 _BLOCKS_AT_MOST = 16
-"""So many blocks are kept: nodes that are ready at the same time mostly lie near each other."""
+"""Number of cached blocks: nodes that are ready at the same time mostly lie near each other."""
 _SHOWN = 5
 """Nodes that a message names."""
 
@@ -50,7 +46,7 @@ class Feeder:
         MissingLibraryError: protobuf or numba is not installed.
 
     Example:
-        >>> feeder = tracebraid.Feeder("job.0.et")
+        >>> feeder = tracebraid.chakra.Feeder("job.0.et")
         >>> while feeder.ready():
         ...     node = feeder.take()
         ...     feeder.finish(node["node_id"])
@@ -80,7 +76,7 @@ class Feeder:
         return self._left
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """All nodes that are left, each finished when the next is asked for."""
+        """Yield all remaining nodes; each is finished when the next is requested."""
         while self._ready:
             node = self.take()
             yield node
@@ -88,18 +84,18 @@ class Feeder:
 
     @property
     def version(self) -> str:
-        """Of the schema, as the file's metadata says."""
+        """Version of the schema, from the file's metadata."""
         return self._index.links.version
 
     def ready(self) -> int:
-        """How many nodes can be taken now."""
+        """Return the number of ready nodes."""
         return len(self._ready)
 
     def take(self) -> dict[str, Any]:
         """Take the first ready node: the columns of `CHAKRA_NODES` by name, and lists of `data_deps` and `ctrl_deps`.
 
         Raises:
-            ArgumentError: no node is ready: finish some that were taken.
+            ArgumentError: no node is ready: finish some issued ones.
             InputError: the node cannot be read.
         """
         if not self._ready:
@@ -112,28 +108,28 @@ class Feeder:
         return node
 
     def put_back(self, node_id: int) -> None:
-        """Give a node back that was taken: it is ready again.
+        """Return an issued node: it is ready again.
 
         Raises:
-            ArgumentError: it was not taken, or is finished.
+            ArgumentError: it was not issued, or is finished.
         """
-        heapq.heappush(self._ready, self._given_back(node_id))
+        heapq.heappush(self._ready, self._returned(node_id))
 
     def finish(self, node_id: int) -> None:
-        """Say that a node that was taken is done: those that waited for it alone are ready.
+        """Mark an issued node as finished: nodes that waited only for it become ready.
 
         Raises:
-            ArgumentError: it was not taken, or is finished already.
+            ArgumentError: it was not issued, or is finished already.
         """
-        row = self._given_back(node_id)
+        row = self._returned(node_id)
         self._left -= 1
         for later in self._later[self._first_later[row] : self._first_later[row + 1]].tolist():
             self._waits[later] -= 1
             if self._waits[later] == 0:
                 heapq.heappush(self._ready, later)
 
-    def _given_back(self, node_id: int) -> int:
-        """The row of a node that was taken, which counts as taken no longer."""
+    def _returned(self, node_id: int) -> int:
+        """Remove a node from the issued ones; return its row."""
         if node_id not in self._taken:
             known = bool((self._index.node_id == node_id).any())
             raise ArgumentError(
@@ -170,11 +166,7 @@ class Feeder:
 
 
 def _refuse_faults(index: NodeIndex, dependencies: RankDependencies) -> None:
-    """Refuse nodes that could never run.
-
-    Raises:
-        InputError: there are some.
-    """
+    """Reject nodes that could never run."""
     ids = index.node_id
     unique, first, counts = np.unique(ids, return_index=True, return_counts=True)
     if (counts > 1).any():

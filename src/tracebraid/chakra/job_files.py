@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.interface import Kind
-from tracebraid.filesystem.paths import joined, name_of, parent_of, shown
-
-__all__ = ["ChakraJobFiles", "ChakraRankFile", "find_chakra_files", "read_comm_groups"]
+from tracebraid.filesystem.paths import joined, name_of, parent_of, shown, text_of
 
 _RANK_FILE = re.compile(r"(?P<prefix>.*?)\.?(?P<rank>\d{1,9})\.et(\.gz|\.zst)?", re.I | re.S)
+COMM_GROUPS = "comm_groups.json"
+"""Name of the file of process groups beside the ranks' files."""
 _GROUP_FILE = re.compile(r".*comm[-_ ]?groups?.*\.json", re.I | re.S)
 _GROUPS = dict[str, list[int]]
 
@@ -38,9 +39,9 @@ class ChakraJobFiles:
     """The files of a job.
 
     Args:
-        path: what was named: a folder, a prefix, or several files.
-        files: by rank; a rank that is there twice stands there twice.
-        groups_path: the comm-group file; "": there is none.
+        path: the given folder, prefix, or files.
+        files: by rank; a rank that exists twice stands there twice.
+        groups_path: the comm-group file; "": none.
         is_job: whether these are all ranks of a job, and not a single file that was named.
     """
 
@@ -50,35 +51,29 @@ class ChakraJobFiles:
     is_job: bool = True
 
 
-def find_chakra_files(paths: Sequence[str], comm_group: str | None = None) -> ChakraJobFiles:
-    """The files of a job.
-
-    Args:
-        paths: a folder of `PREFIX.RANK.et`, such a prefix, or the files.
-        comm_group: the comm-group file; None: the one in the folder of the files, if there is one.
-
-    Raises:
-        InputError: there is no such file, or its name has no rank.
-        ArgumentError: the folder has several comm-group files.
-    """
-    if not paths:
-        raise ArgumentError("no file is named: name a folder of .et files, or the files")
-    named: list[str] = []
-    for path in paths:
-        named += _files_of(path)
-    is_job = len(named) > 1 or named != list(paths)
+def find_chakra_files(
+    paths: str | Path | Sequence[str | Path], comm_group: str | Path | None = None
+) -> ChakraJobFiles:
+    """Find the files of a job and, unless it is named, the comm-group file beside them; "" for none."""
+    given = [text_of(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
+    if not given:
+        raise ArgumentError("no file is given: name a folder of .et files, or the files")
+    named = [file for path in given for file in _files_of(path)]
+    is_job = len(named) > 1 or named != given
     files = sorted((_rank_file(path, len(named)) for path in named), key=lambda file: (file.rank, file.path))
-    groups = comm_group if comm_group is not None else _groups_beside(parent_of(files[0].path))
-    where = shown(paths[0]) if len(paths) == 1 else f"{len(paths):,} files"
+    groups = text_of(comm_group) if comm_group is not None else _groups_beside(parent_of(files[0].path))
+    where = shown(given[0]) if len(given) == 1 else f"{len(given):,} files"
     return ChakraJobFiles(where, tuple(files), groups, is_job)
 
 
-def read_comm_groups(path: str) -> Mapping[str, Sequence[int]]:
-    """The ranks of each process group, as a comm-group file has them.
+def check_prefix(prefix: str) -> None:
+    """Reject a prefix of the files of a job that is no plain name."""
+    if not prefix or Path(prefix).name != prefix:
+        raise ArgumentError(f"{prefix!r} is no prefix of a file's name: give one without a folder")
 
-    Raises:
-        InputError: it is not there, or is no such file.
-    """
+
+def read_comm_groups(path: str) -> Mapping[str, Sequence[int]]:
+    """The ranks of each process group, as a comm-group file has them."""
     file = file_system_of(path).open(path)
     try:
         return msgspec.json.decode(file.read(0, file.size_bytes), type=_GROUPS)

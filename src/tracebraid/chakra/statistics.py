@@ -1,24 +1,113 @@
-"""What a rank's `.et` file holds, in numbers."""
+"""Statistics of `.et` files."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from tracebraid.chakra.codes import NodeType
 from tracebraid.chakra.dependencies import depths, ends, rank_dependencies, run_order
-from tracebraid.model.answers.chakra_stats import (
-    CHAKRA_COMMUNICATION_STATS,
-    CHAKRA_NODE_STATS,
-    CHAKRA_RANK_STATS,
-)
-from tracebraid.model.chakra.chakra_rank import ChakraRank
-from tracebraid.model.chakra.codes import NodeType
-from tracebraid.model.chakra.stats import ChakraStats
-from tracebraid.model.column import Table
+from tracebraid.chakra.job_files import find_chakra_files
+from tracebraid.chakra.schema import ChakraRank
+from tracebraid.chakra.wire.reading import read
+from tracebraid.model.column import Column, Kind, Table
+from tracebraid.model.finding import Finding
 
-__all__ = ["job_stats", "rank_stats"]
+_INT, _NAME, _TEXT = Kind.INT, Kind.NAME, Kind.TEXT
+_RANK = Column("rank", _INT, "the rank, by the number of its file; null: all ranks together")
+CHAKRA_RANK_STATS = Table(
+    "chakra_rank_stats",
+    "One row per rank, and one for all: sums, and of depth, chain and width the largest.",
+    (
+        _RANK,
+        Column("nodes", _INT, "nodes"),
+        Column("data_deps", _INT, "data dependencies"),
+        Column("ctrl_deps", _INT, "control dependencies"),
+        Column("never_run", _INT, "nodes of circles, and those that wait for them"),
+        Column("host_us", _INT, "durations of nodes of the host, summed"),
+        Column("compute_us", _INT, "durations of nodes that compute on a device, summed"),
+        Column("communication_us", _INT, "durations that communication has in the file, summed"),
+        Column("communication_bytes", _INT, "`comm_size` of collectives, sends and receives, summed"),
+        Column("depth", _INT, "nodes of the longest chain of nodes that wait for each other"),
+        Column(
+            "chain_us",
+            _INT,
+            "the longest such chain by durations: a lower bound of the rank's time, with any number of lanes",
+        ),
+        Column("widest", _INT, "most nodes at the same depth: about as many can be ready at once"),
+    ),
+)
+CHAKRA_NODE_STATS = Table(
+    "chakra_node_stats",
+    "One row per rank, type and kind of nodes, and likewise of all ranks together.",
+    (
+        _RANK,
+        Column("type", _NAME, "Chakra's `NodeType`"),
+        Column("kind", _NAME, "their kind in the file; null: not stated"),
+        Column("nodes", _INT, "nodes"),
+        Column("duration_us", _INT, "their `duration_micros`, summed"),
+        Column("duration_ns", _INT, "their exact durations, summed; null: the file does not say"),
+    ),
+)
+CHAKRA_COMMUNICATION_STATS = Table(
+    "chakra_communication_stats",
+    "One row per rank, kind of communication and process group, and likewise of all ranks together.",
+    (
+        _RANK,
+        Column("type", _NAME, "Chakra's `CollectiveCommType`, or `COMM_SEND_NODE` or `COMM_RECV_NODE`"),
+        Column("collective", _NAME, "its name in the trace; null: not stated"),
+        Column("pg_name", _TEXT, "the process group; null: all ranks, or a send or receive"),
+        Column("nodes", _INT, "nodes"),
+        Column("size_bytes", _INT, "their `comm_size`, summed"),
+    ),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class ChakraStats:
+    """Statistics of `.et` files.
+
+    Args:
+        ranks: `CHAKRA_RANK_STATS`.
+        nodes: `CHAKRA_NODE_STATS`.
+        communication: `CHAKRA_COMMUNICATION_STATS`.
+        findings: findings in the files: of one that is damaged or cut off, what could not be counted.
+    """
+
+    ranks: pl.DataFrame
+    nodes: pl.DataFrame
+    communication: pl.DataFrame
+    findings: tuple[Finding, ...] = ()
+
+
+def stats(
+    paths: str | Path | Sequence[str | Path], *, progress: Callable[[float], None] | None = None
+) -> ChakraStats:
+    """Compute statistics of `.et` files: nodes, durations, bytes, dependencies, by rank and in total.
+
+    Args:
+        paths: a folder of `PREFIX.RANK.et`, such a prefix, or the files.
+        progress: called with the finished share, 0 to 1.
+
+    Raises:
+        InputError: there is no such file, or it cannot be read.
+        MissingLibraryError: protobuf or numba is not installed.
+
+    Example:
+        ``tracebraid.chakra.stats("job").communication``
+    """
+    files = find_chakra_files(paths, comm_group="").files
+    ranks = []
+    for number, file in enumerate(files):
+        ranks.append(rank_stats(replace(read(file.path), rank=file.rank)))
+        if progress is not None:
+            progress((number + 1) / len(files))
+    return job_stats(ranks)
+
 
 _COMMUNICATION = [
     NodeType.COMM_COLL_NODE.name,
@@ -39,7 +128,7 @@ def rank_stats(rank: ChakraRank) -> ChakraStats:
     by_kind = nodes.group_by("type", "kind").agg(
         nodes=pl.len(),
         duration_us=pl.col("duration_micros").sum(),
-        duration_ns=_sum_where_said("duration_ns"),
+        duration_ns=_sum_if_stated("duration_ns"),
     )
     is_collective = pl.col("type") == NodeType.COMM_COLL_NODE.name
     communicates = nodes.filter(pl.col("type").is_in(_COMMUNICATION)).with_columns(
@@ -100,8 +189,8 @@ def _totals(rank: ChakraRank, nodes: pl.DataFrame) -> dict[str, int]:
     }
 
 
-def _sum_where_said(column: str) -> pl.Expr:
-    """The sum; null where no row says."""
+def _sum_if_stated(column: str) -> pl.Expr:
+    """The sum; null if no row says."""
     return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum())
 
 
@@ -109,7 +198,7 @@ def _with_sums(table: Table, ranks: Sequence[pl.DataFrame], keys: tuple[str, ...
     each = pl.concat(ranks)
     sums = [name for name in each.columns if name not in ("rank", *keys)]
     text = each.with_columns(pl.col(keys).cast(pl.String))
-    total = text.group_by(keys).agg(_sum_where_said(name).alias(name) for name in sums).sort(keys)
+    total = text.group_by(keys).agg(_sum_if_stated(name).alias(name) for name in sums).sort(keys)
     return _with_total(table, text, total)
 
 

@@ -1,1 +1,1 @@
-"""How Tracebraid starts Python processes that work for it: nothing of the working folder runs in them."""
+"""Start Python worker processes that import nothing from the working folder."""

@@ -9,20 +9,14 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["end_with", "kill_session"]
-
 _ROUNDS, _PAUSE_S = 20, 0.01
-"""How often the processes are listed: one that is killed may have started another since."""
+"""Number of times that processes are listed: a killed one may have started another since."""
 _POLL_S = 0.5
 _PROCESSES = Path("/proc")
 
 
 def kill_session(leader: int) -> None:
-    """Kill the processes of a session, but not this one.
-
-    Args:
-        leader: the process that began it.
-    """
+    """Kill the processes of a session, but not this one."""
     with suppress(ProcessLookupError, PermissionError):
         if leader != os.getpid():
             os.killpg(leader, signal.SIGKILL)
@@ -37,11 +31,7 @@ def kill_session(leader: int) -> None:
 
 
 def end_with(parent: int) -> None:
-    """Kill this process, which leads a session, and all of that session, once its parent is gone.
-
-    Args:
-        parent: the process that started this one.
-    """
+    """Kill this process, a session leader, and its session once its parent has ended."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -53,7 +43,7 @@ def end_with(parent: int) -> None:
 
 
 def _members(session: int) -> set[int]:
-    """The living processes of a session; none where the system does not list them."""
+    """The living processes of a session; none if the system does not list them."""
     found = set()
     with suppress(OSError):
         for entry in _PROCESSES.iterdir():

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from tracebraid.child_process.session import kill_session
 
-__all__ = ["child_environment", "module_path", "run_child", "start_child"]
-
 _ENTRY = Path(__file__).resolve().parent / "entry" / "main.py"
 _ROOT = str(Path(__file__).resolve().parents[2])
 """The folder that holds the package; this process may have it through an import hook or a relative entry only."""
@@ -28,21 +26,7 @@ def run_child(
     environment: Mapping[str, str] | None = None,
     timeout_s: float | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Call a function in a process of its own, and wait for its end.
-
-    Args:
-        function: `module:name`.
-        arguments: what it is called with, as text; paths are made absolute.
-        environment: the process's environment; `child_environment()` by default.
-        timeout_s: after so many seconds it is killed, with all processes that it started.
-
-    Returns:
-        How it ended; `stdout` has both its output streams.
-
-    Raises:
-        OSError: this interpreter cannot be started again.
-        TimeoutError: it was killed.
-    """
+    """Call a function in a process of its own, and wait for its end."""
     with subprocess.Popen(
         _command(function, arguments),
         cwd=_ENTRY.parent,
@@ -58,7 +42,7 @@ def run_child(
             said, _ = process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired:
             kill_session(process.pid)
-            raise TimeoutError(f"it did not end within {timeout_s} s") from None
+            raise TimeoutError(f"it did not finish within {timeout_s} s") from None
         except BaseException:
             # Ctrl-C, which the session of its own keeps from it.
             kill_session(process.pid)
@@ -72,20 +56,10 @@ def start_child(
     pass_fds: Sequence[int] = (),
     quiet: bool = False,
     environment: Mapping[str, str] | None = None,
-    own_session: bool = False,
 ) -> subprocess.Popen[bytes]:
     """Start a process that calls a function, with a pipe to its standard input; its standard output is dropped.
 
-    Args:
-        function: `module:name`.
-        arguments: what it is called with, as text; paths are made absolute.
-        pass_fds: file descriptors that stay open in it.
-        quiet: whether its standard error is dropped too: it is expected to fail.
-        environment: variables that it has beside those of `child_environment()`.
-        own_session: whether it has a session of its own: Ctrl-C in a terminal does not reach it.
-
-    Raises:
-        OSError: this interpreter cannot be started again.
+    It leads a session of its own, which keeps Ctrl-C from it.
     """
     return subprocess.Popen(
         _command(function, arguments),
@@ -96,7 +70,7 @@ def start_child(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL if quiet else None,
         pass_fds=pass_fds,
-        start_new_session=own_session,
+        start_new_session=True,
     )
 
 

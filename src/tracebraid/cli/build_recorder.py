@@ -7,14 +7,15 @@ import time
 import typer
 
 from tracebraid import api
+from tracebraid.cli.commands import Group, command
 
-__all__ = ["build_recorder"]
 
-
+@command(Group.RECORD, 2)
 def build_recorder() -> None:
-    """Build the native recorder ahead, as into a container image; else its first use does.
+    """Build the native recorder ahead of time, for example in a container image.
 
-    It is built for the torch of this environment, in ~/.cache/tracebraid or the folder that TRACEBRAID_CACHE names.
+    Otherwise the first capture builds it. It is built for the installed torch, in ~/.cache/tracebraid or in the folder
+    that TRACEBRAID_CACHE names.
     Needs a C++ compiler.
     """
     began_s = time.monotonic()

@@ -8,20 +8,24 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
+from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import TracePath
 from tracebraid.cli.output import note, say_json
-from tracebraid.reports.units import size
+from tracebraid.errors import InputError
+from tracebraid.files import is_there
+from tracebraid.model.quantities import size
 
-__all__ = ["cache"]
 
-
+@command(Group.EXPORT, 3)
 def cache(
     path: TracePath,
-    clear: Annotated[bool, typer.Option("--clear", help="Delete what is in it, and nothing else.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Delete the cached data of these traces.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Show or clear what `--cache` kept of these traces."""
+    """Show or clear the cache that `--cache` made of these traces."""
     found = api.clear_cache(path) if clear else api.cache_info(path)
+    if not found and "://" not in path and not is_there(path):
+        raise InputError(path, "there is no such file or folder", "Check the path")
     if json:
         say_json({"caches": [asdict(info) for info in found], "cleared": clear})
         return

@@ -11,58 +11,59 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
+from tracebraid.cli.commands import Group, command
 from tracebraid.cli.output import note, say_error
 from tracebraid.errors import InputError, TracebraidError
 from tracebraid.model.capture_outcome import CaptureOutcome
 from tracebraid.reports.capture import nothing_text, recorded_text
 from tracebraid.reports.check import diagnosis_text, verdict
 
-__all__ = ["capture"]
 
-
+@command(Group.RECORD, 1, allow_interspersed_args=False)
 def capture(
     command: Annotated[
         list[str],
         typer.Argument(metavar="-- COMMAND...", help="Such as: python train.py; torchrun ... train.py"),
     ],
     out: Annotated[Path, typer.Option("-o", "--output", help="The folder for the traces.")] = Path("traces"),
-    skip_first: Annotated[int, typer.Option(help="Steps to leave out at the start.")] = 2,
+    skip_first: Annotated[int, typer.Option(help="Steps to skip at the start.")] = 2,
     wait: Annotated[int, typer.Option(help="Untraced steps before each window.")] = 3,
-    warmup: Annotated[int, typer.Option(help="Steps that warm the profiler up.")] = 2,
+    warmup: Annotated[int, typer.Option(help="Steps to warm up the profiler.")] = 2,
     active: Annotated[int, typer.Option(help="Steps to record in each window.")] = 3,
     repeat: Annotated[int, typer.Option(help="Number of windows.")] = 1,
     stacks: Annotated[bool, typer.Option("--stacks", help="Record Python stacks.")] = False,
     memory: Annotated[
-        bool, typer.Option("--memory", help="Record allocations, of the loop's thread only.")
+        bool, typer.Option("--memory", help="Record allocations of the loop's thread.")
     ] = False,
     nsys: Annotated[
-        bool, typer.Option("--nsys", help="Let Nsight Systems take the times, not Kineto.")
+        bool, typer.Option("--nsys", help="Measure times with Nsight Systems instead of Kineto.")
     ] = False,
     recorder: Annotated[
-        str, typer.Option(help="Who records the Execution Trace: native, torch, or auto.")
+        str, typer.Option(help="Recorder of the Execution Trace: native, torch, or auto.")
     ] = "auto",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files of an earlier run in the folder.")
     ] = False,
-    new: Annotated[
-        bool, typer.Option("--new", help="Write to a new folder in it: run_1, run_2, ...")
-    ] = False,
+    new: Annotated[bool, typer.Option("--new", help="Write to a new subfolder: run_1, run_2, ...")] = False,
     steps_by: Annotated[
-        str, typer.Option(metavar="auto|optimizer|module", help="What ends a step of the program.")
+        str, typer.Option(metavar="auto|optimizer|module", help="Event that ends a step of the program.")
     ] = "auto",
-    require: Annotated[
-        bool, typer.Option("--require", help="End with exit code 1 where nothing was captured.")
-    ] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate/--no-calibrate", help="Measure the cost of recording after a window.")
+    ] = True,
+    require: Annotated[bool, typer.Option("--require", help="Exit with 1 if nothing was captured.")] = False,
     check: Annotated[bool, typer.Option("--check/--no-check", help="Check the traces at the end.")] = True,
 ) -> None:
-    """Run a command and capture both traces of each rank, without a change in its code.
+    """Run a command and record both traces of every rank, without code changes.
 
-    Steps are those of the optimizer, or the calls of the outermost module where there is none. The exit code is the
-    command's own; with --require also 1 where it is 0 and nothing was captured.
+    Steps are optimizer steps, or calls of the outermost module if there is no optimizer. The exit code is the
+    command's; with --require it is 1 if the command succeeded but nothing was captured.
     """
     schedule = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
     options = {"stacks": stacks, "memory": memory, "overwrite": overwrite, "nsys": nsys, "recorder": recorder}
-    settings = api.settings_of(out, schedule, {**options, "new": new, "steps_by": steps_by})
+    settings = api.settings_of(
+        out, schedule, {**options, "new": new, "steps_by": steps_by, "calibrate": calibrate}
+    )
     outcome = api.run_captured(command, settings)
     returncode = outcome.returncode
     try:
@@ -79,7 +80,7 @@ def capture(
 
 
 def _report(outcome: CaptureOutcome, check: bool) -> None:
-    """Say on standard error what was captured; standard output is the command's."""
+    """Report the capture on standard error; standard output belongs to the command."""
     out = outcome.out_dir
     if outcome.nothing is not None:
         raise InputError(out, *nothing_text(outcome))

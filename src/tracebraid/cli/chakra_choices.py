@@ -8,26 +8,23 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
-from tracebraid.errors import ArgumentError
-from tracebraid.model.chakra.codes import Detail, MissingRanks
-from tracebraid.model.chakra.network_text import network_of_text
+from tracebraid import chakra
+from tracebraid.chakra.codes import Detail, MissingRanks
+from tracebraid.chakra.running.network import network_of_text
 from tracebraid.model.export_format import ExportFormat
-
-__all__ = ["ChakraChoices", "Simulator"]
 
 _PANEL = "Options of chakra"
 
 
 class Simulator(Enum):
-    """A simulator whose files are written, too."""
+    """A simulator for which configuration files are written."""
 
     ASTRA_SIM = "astra-sim"
 
 
 @dataclass(frozen=True)
 class ChakraChoices:
-    """How a Chakra trace is made; each member is an option of the command."""
+    """Options of a Chakra export; each member is an option of the command."""
 
     detail: Annotated[
         Detail | None,
@@ -53,7 +50,7 @@ class ChakraChoices:
             rich_help_panel=_PANEL,
             min=1,
             metavar="N",
-            help="The nodes N times, one after the other.",
+            help="Repeat the nodes N times in sequence.",
         ),
     ] = None
     missing: Annotated[
@@ -61,8 +58,8 @@ class ChakraChoices:
         typer.Option(
             "--missing",
             rich_help_panel=_PANEL,
-            help="What becomes of ranks that have no trace: refuse the export (the default), shrink the world to those "
-            "that are there, or replicate these.",
+            help="Handling of ranks without a trace: refuse the export (the default), shrink the world to those "
+            "with a trace, or replicate these.",
         ),
     ] = None
     world_size: Annotated[
@@ -72,7 +69,7 @@ class ChakraChoices:
             rich_help_panel=_PANEL,
             min=1,
             metavar="N",
-            help="Simulate N ranks: those beyond the job's replicate it.",
+            help="Simulate N ranks; additional ranks replicate the job's.",
         ),
     ] = None
     simulator: Annotated[
@@ -80,7 +77,7 @@ class ChakraChoices:
         typer.Option(
             "--simulator",
             rich_help_panel=_PANEL,
-            help="Write the simulator's own files, too, and map communication to what it runs.",
+            help="Write the simulator's configuration too, and map communication to collectives that it supports.",
         ),
     ] = None
 
@@ -90,19 +87,38 @@ class ChakraChoices:
             "--network",
             rich_help_panel=_PANEL,
             metavar="NETWORK",
-            help="Of --simulator: such as switch:8,100Gbit/s,5us+ring:8,10Gbit/s,20us, or measured; by default a "
+            help="With --simulator, such as switch:8,100Gbit/s,5us+ring:8,10Gbit/s,20us, or measured; by default a "
             "ring of 50 GiB/s and 500 ns.",
         ),
     ] = None
 
-    def options(self, to: ExportFormat) -> api.ChakraOptions | None:
-        """The same as options of the export; None where none is given, and the format is another.
+    allow_replay_error: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-replay-error",
+            rich_help_panel=_PANEL,
+            help="Exit with 0 even if a replay of the nodes misses the measured times by more than 20 us and "
+            "0.1 % of a step.",
+        ),
+    ] = None
+
+    allow_alone: Annotated[
+        bool | None,
+        typer.Option(
+            "--allow-alone",
+            rich_help_panel=_PANEL,
+            help="Export even if most communication could only be simulated on its own rank.",
+        ),
+    ] = None
+
+    def options(self, to: ExportFormat) -> chakra.ChakraOptions | None:
+        """Return them as export options; None for another format without any of these options.
 
         Args:
             to: the format.
 
         Raises:
-            BadParameter: the format has no such options, or the network makes no sense.
+            BadParameter: the format has no such options, or the network is invalid.
         """
         given = [name for name in self.__dataclass_fields__ if getattr(self, name) is not None]
         if to is not ExportFormat.CHAKRA:
@@ -111,25 +127,23 @@ class ChakraChoices:
                     f"--{given[0].replace('_', '-')} is an option of --to chakra; {to.value} has none"
                 )
             return None
-        usual = api.ChakraOptions()
-        return api.ChakraOptions(
+        usual = chakra.ChakraOptions()
+        return chakra.ChakraOptions(
             self.detail or usual.detail,
             self.steps,
             self.repeat or usual.repeat,
             self.missing or usual.missing,
             self.world_size,
             self._simulator(),
+            self.allow_alone or usual.allow_alone,
         )
 
-    def _simulator(self) -> api.SimulatorOptions | None:
+    def _simulator(self) -> chakra.SimulatorOptions | None:
         if self.simulator is None:
             if self.network is not None:
-                raise typer.BadParameter("--network is of the simulator: give --simulator, too")
+                raise typer.BadParameter("--network needs --simulator")
             return None
-        try:
-            network = None if self.network is None else network_of_text(self.network)
-        except ArgumentError as error:
-            raise typer.BadParameter(str(error)) from error
+        network = None if self.network is None else network_of_text(self.network)
         if network is None or network.is_measured:
-            return api.SimulatorOptions(replay=network is not None)
-        return api.SimulatorOptions(network)
+            return chakra.SimulatorOptions(replay=network is not None)
+        return chakra.SimulatorOptions(network)

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
 import typer
 
-from tracebraid.api.chakra.showing import visualize_chakra
+from tracebraid.chakra.graphs import visualize_chakra
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import say_findings
-from tracebraid.compat.chakra_visualizer import InputFilename, OutputFilename
-from tracebraid.errors import ArgumentError
 
-__all__ = ["chakra_visualizer"]
+InputFilename: TypeAlias = Annotated[
+    Path, typer.Option("--input_filename", metavar="ET", help="The .et file.")
+]
+OutputFilename: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--output_filename",
+        metavar="GRAPH",
+        help="The graph: .dot or .graphml, and .svg, where Chakra's has .pdf.",
+    ),
+]
 
 
+@command(Group.REPLACEMENT, 6, Extra.CHAKRA)
 def chakra_visualizer(input_filename: InputFilename, output_filename: OutputFilename) -> None:
-    """Write an .et file as a graph as Chakra's chakra_visualizer does, with its options.
+    """Write an .et file as a graph, with the options of Chakra's chakra_visualizer.
 
-    A picture is .svg here; for .pdf write .dot, and run Graphviz: dot -Tpdf GRAPH.dot -o GRAPH.pdf.
+    Pictures are .svg; for .pdf, write .dot and run Graphviz: dot -Tpdf GRAPH.dot -o GRAPH.pdf.
     """
-    try:
-        say_findings(visualize_chakra(input_filename, output_filename))
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from error
+    say_findings(visualize_chakra(input_filename, output_filename))

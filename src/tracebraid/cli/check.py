@@ -8,9 +8,10 @@ import typer
 from rich.text import Text
 
 from tracebraid import api
-from tracebraid.cli.job_options import Address, EngineName, engine_named, path_or_url
+from tracebraid.cli.commands import Group, command
+from tracebraid.cli.job_options import Address, EngineName, path_or_url
 from tracebraid.cli.matching import Match, matching_of
-from tracebraid.cli.output import progress, say, say_json
+from tracebraid.cli.output import output_width, progress, say, say_json
 from tracebraid.reports.check import (
     check_data,
     check_table,
@@ -21,9 +22,8 @@ from tracebraid.reports.check import (
     verdict,
 )
 
-__all__ = ["check"]
 
-
+@command(Group.RECORD, 3)
 def check(
     path: Annotated[
         str,
@@ -31,22 +31,22 @@ def check(
     ],
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Restore the parents in Execution Traces first; keeps <name>.orig."),
+        typer.Option("--repair", help="First repair parents in Execution Traces; keeps <name>.orig."),
     ] = False,
     match: Match = "auto",
     engine: EngineName = api.AUTO,
     address: Address = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Check a capture: each file, each pair, all ranks; say what to do. Exit code 1 where it does not link."""
-    matching, runs_in = matching_of(match), engine_named(engine, address)
+    """Check a capture (each file, each pair, all ranks) and advise on problems. Exit code 1 if it does not link."""
+    matching, runs_in = matching_of(match), api.engine_of(engine, address)
     with progress("checking") as update:
         repairs = api.repair(path, update) if repair else ()
         checked = api.check(path, update, matching=matching, engine=runs_in)
     if json:
         say_json({**check_data(checked), **({"repairs": repair_data(repairs)} if repair else {})})
     else:
-        say(*(Text(line) for line in repair_lines(repairs)), check_table(checked))
+        say(*(Text(line) for line in repair_lines(repairs)), check_table(checked, output_width()))
         say(*(Text(diagnosis_text(diagnosis)) for diagnosis in checked.diagnoses))
         say(*(Text(line) for line in (*clock_lines(checked), verdict(checked))))
     if not checked.links:

@@ -1,85 +1,110 @@
-"""The commands of `tracebraid`: a module of this package each, imported when its command is invoked."""
+"""The commands of `tracebraid`, each declared in a module of its own, which is imported when it is invoked."""
 
 from __future__ import annotations
 
-import ast
 import importlib
-from collections.abc import Callable, Iterator
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.util import find_spec
-from typing import Annotated, Any, ClassVar, NamedTuple
+from enum import Enum
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+import tracebraid.cli
+from tracebraid.errors import ArgumentError
+from tracebraid.extras import OBJECT_STORES, require
+from tracebraid.extras import Extra as Extra
 from tracebraid.version import __version__
 
-__all__ = ["CHAKRA_COMMANDS", "COMMANDS", "LazyGroup", "app", "docstring_of"]
+Needs: TypeAlias = Callable[[Mapping[str, Any]], tuple[Extra, ...]]
+"""The extras that a command needs with some options."""
+F = TypeVar("F", bound=Callable[..., None])
 
 _SETTINGS: dict[str, Any] = {
     "add_completion": False,
     "pretty_exceptions_enable": False,
     "rich_markup_mode": None,
 }
-"""Plain help: typer's boxes cost as much time as all else of `--help` together."""
+"""Plain help: typer's boxes would double the time of `--help`."""
 
-_OWN_OPTIONS_FIRST = {"allow_interspersed_args": False}
-"""What follows the command's own options is another program's command line."""
 
-COMMANDS: dict[str, dict[str, Any]] = {
-    "capture": _OWN_OPTIONS_FIRST,
-    "build-recorder": {},
-    "check": {},
-    "info": {},
-    "link": {},
-    "summary": {},
-    "analyze": {},
-    "advise": {},
-    "metrics": {},
-    "diff": {},
-    "critical-path": {},
-    "what-if": {},
-    "report": {},
-    "view": {},
-    "export": {},
-    "sql": {},
-    "pack": {},
-    "cache": {},
-    "chakra": {},
-    "demo": {},
-    "trace-link": {},
-    "chakra-trace-link": {},
-    "chakra-converter": {},
-    "chakra-jsonizer": {},
-    "chakra-generator": {},
-    "chakra-visualizer": {},
-}
-"""The names of the commands, in the order of the help, and their context settings."""
+class Group(Enum):
+    """Title of some commands in the help."""
 
-CHAKRA_COMMANDS: dict[str, dict[str, Any]] = {
-    "check": {},
-    "run": {},
-    "stats": {},
-    "show": {},
-    "json": {},
-    "generate": {},
-    "convert": {},
-}
-"""Those of `tracebraid chakra`."""
+    RECORD = "Record and check"
+    LOOK = "Look"
+    COMPARE = "Compare and predict"
+    EXPORT = "Export and store"
+    CHAKRA = "Chakra"
+    REPLACEMENT = "Drop-in replacements, with the options of the originals"
 
-_CHAKRA_HELP = """Work on Chakra's .et files: read, check, show, simulate, generate and convert them."""
+
+def command(group: Group, place: int, *needs: Extra | Needs, **settings: Any) -> Callable[[F], F]:
+    """Declare the command of a function of its name, above all other decorators.
+
+    Its group, its place there, and its docstring are read from the source for the help, without importing it. The
+    extras that it `needs` are checked before its work begins; `settings` are those of its context, see Typer.
+    """
+
+    def declare(function: F) -> F:
+        vars(function)["__command__"] = (needs, settings)
+        return function
+
+    return declare
+
+
+class Command(NamedTuple):
+    """A declared command, or a package of commands, which has its `own`."""
+
+    group: Group
+    place: int
+    name: str
+    help: str
+    module: str
+    own: dict[str, Command]
+
+
+_DECLARATION = re.compile(
+    r'^@command\(\s*Group\.(\w+),\s*(\d+).*?^def (\w+)\(.*?\) -> None:\n    """(.*?)"""',
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def _declared(package: str, folders: Iterable[str | Path]) -> dict[str, Command]:
+    """The commands of a package, in the order of the help; their modules are not imported."""
+    found = [each for folder in folders for path in Path(folder).iterdir() for each in _of(package, path)]
+    order = list(Group)
+    found.sort(key=lambda each: (order.index(each.group), each.place, each.name))
+    return {each.name: each for each in found}
+
+
+def _of(package: str, path: Path) -> Iterator[Command]:
+    module = f"{package}.{path.stem}"
+    if path.suffix == ".py":
+        for group, place, function, text in _DECLARATION.findall(path.read_text(encoding="utf-8")):
+            name = function.replace("_", "-")
+            yield Command(Group[group], int(place), name, inspect.cleandoc(text), module, {})
+    elif path.is_dir() and (own := _declared(module, [path])):
+        text = (path / "__init__.py").read_text(encoding="utf-8").strip().strip('"')
+        yield Command(next(iter(own.values())).group, 0, path.name, text, module, own)
+
+
+COMMANDS = _declared(tracebraid.cli.__name__, tracebraid.cli.__path__)
+"""The commands, in the order of the help."""
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
-"""What all wrong usage is, to whichever library Typer has it from."""
-
-_GROUPS = {"chakra": (CHAKRA_COMMANDS, _CHAKRA_HELP)}
-"""Commands that have commands of their own, in a package of their name."""
+"""Base class of usage errors, from whichever library Typer takes it."""
 
 
 @contextmanager
 def _printable_usage() -> Iterator[None]:
-    """Messages about wrong usage, which repeat what was typed, without what steers a terminal."""
+    """Strip terminal control characters from usage errors, which repeat the user's input."""
     try:
         yield
     except _UsageError as error:
@@ -90,16 +115,46 @@ def _printable_usage() -> Iterator[None]:
         raise
 
 
-class LazyGroup(TyperGroup):
-    """The commands; the help lists them without importing them."""
+class _Checked(TyperCommand):
+    """A command that first checks that its extras are installed; a wrong argument is wrong usage."""
 
-    own: ClassVar[dict[str, dict[str, Any]]] = COMMANDS
-    package: ClassVar[str] = "tracebraid.cli"
+    needs: tuple[Extra | Needs, ...] = ()
+
+    def invoke(self, ctx: Any) -> Any:
+        """See Typer's."""
+        for need in self.needs:
+            for extra in (need,) if isinstance(need, Extra) else need(ctx.params):
+                require(extra)
+        if ctx.params.get("engine") == "ray":
+            require(Extra.RAY)
+        if any(_is_of_a_store(text) for text in _texts(ctx.params)):
+            require(Extra.REMOTE)
+        try:
+            return super().invoke(ctx)
+        except ArgumentError as error:
+            raise typer.BadParameter(str(error), ctx=ctx) from error
+
+
+def _texts(options: Mapping[str, Any]) -> list[str]:
+    """Return the arguments that are paths."""
+    values = [options.get(name) for name in ("path", "paths", "a", "b", "file", "files")]
+    return [str(text) for value in values for text in ([value] if isinstance(value, str) else value or ())]
+
+
+def _is_of_a_store(text: str) -> bool:
+    scheme, is_url, _ = text.partition("://")
+    return bool(is_url) and scheme.lower() in OBJECT_STORES
+
+
+class LazyGroup(TyperGroup):
+    """Group of lazily imported commands; the help lists them without importing them."""
+
+    own: ClassVar[dict[str, Command]] = COMMANDS
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        for name in self.own:
-            self.add_command(TyperCommand(name, help=docstring_of(name, self.package)))
+        for name, each in self.own.items():
+            self.add_command(TyperCommand(name, help=each.help))
 
     def make_context(self, *args: Any, **kwargs: Any) -> Any:
         """See Typer's."""
@@ -112,55 +167,42 @@ class LazyGroup(TyperGroup):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands, each with the first sentences of its docstring, uncut."""
-        helps = [(name, command.help or "") for name, command in self.commands.items()]
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, " ".join(text.partition("\n\n")[0].split())) for name, text in helps])
+        """List the commands in their groups, each with the first sentences of its docstring, uncut."""
+        widest = max(map(len, self.own))
+        for group, commands in groupby(self.own.values(), key=lambda each: each.group):
+            with formatter.section(group.value if self.own is COMMANDS else "Commands"):
+                formatter.write_dl(
+                    [
+                        (each.name.ljust(widest), " ".join(each.help.partition("\n\n")[0].split()))
+                        for each in commands
+                    ]
+                )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that the arguments name, imported."""
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, _imported(name, self) if name in self.own else command, rest
+        """Import the command that the arguments name."""
+        if self.own is COMMANDS and args[0] not in self.own and Path(args[0]).exists():
+            ctx.fail(f"name a command before the path, for example: tracebraid summary {args[0]}")
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, _imported(self.own[name]) if name in self.own else found, rest
 
 
-class _ChakraGroup(LazyGroup):
-    own = CHAKRA_COMMANDS
-    package = "tracebraid.cli.chakra"
-
-
-def docstring_of(name: str, package: str = LazyGroup.package) -> str:
-    """The docstring of a command's function, read from its source: importing it would load what the command uses.
-
-    Args:
-        name: of the command.
-        package: what it stands in.
-    """
-    if package == LazyGroup.package and name in _GROUPS:
-        return _GROUPS[name][1]
-    home = _home(name, package)
-    loader: Any = getattr(find_spec(home.module), "loader", None)
-    source = loader.get_source(home.module) if hasattr(loader, "get_source") else None
-    for item in ast.parse(source or "").body:
-        if isinstance(item, ast.FunctionDef) and item.name == home.function:
-            return ast.get_docstring(item) or ""
-    return ""
-
-
-def _imported(name: str, group: LazyGroup) -> Any:
-    if group.own is COMMANDS and name in _GROUPS:
-        return get_command(_group(name))
-    home = _home(name, group.package)
-    function: Callable[..., None] = getattr(importlib.import_module(home.module), home.function)
+def _imported(declared: Command) -> Any:
+    if declared.own:
+        return get_command(_group(declared))
+    function = getattr(importlib.import_module(declared.module), declared.name.replace("-", "_"))
+    needs, settings = function.__command__
     single = typer.Typer(**_SETTINGS)
-    single.command(name, context_settings=group.own[name])(function)
-    return get_command(single)
+    single.command(declared.name, cls=_Checked, context_settings=settings)(function)
+    made: Any = get_command(single)
+    made.needs = needs
+    return made
 
 
-def _group(name: str) -> typer.Typer:
+def _group(declared: Command) -> typer.Typer:
     return typer.Typer(
-        name=name,
-        cls=_ChakraGroup,
-        help=_GROUPS[name][1],
+        name=declared.name,
+        cls=type("OwnGroup", (LazyGroup,), {"own": declared.own}),
+        help=declared.help,
         no_args_is_help=True,
         callback=_nothing,
         **_SETTINGS,
@@ -169,16 +211,6 @@ def _group(name: str) -> typer.Typer:
 
 def _nothing() -> None:
     pass
-
-
-class _Home(NamedTuple):
-    module: str
-    function: str
-
-
-def _home(name: str, package: str) -> _Home:
-    function = name.replace("-", "_")
-    return _Home(f"{package}.{function}", function)
 
 
 app = typer.Typer(

@@ -9,35 +9,29 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.api.job.readable_ranks import UNREADABLE
+from tracebraid.chakra.exporting.astra_sim import RUN_SCRIPT
+from tracebraid.chakra.exporting.export import SIMULATOR_FOLDER
+from tracebraid.chakra.exporting.replay import ChakraReplay, ReplayedStep
 from tracebraid.cli.chakra_choices import ChakraChoices
-from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
-from tracebraid.cli.option_members import with_option_members
-from tracebraid.cli.output import note, progress, say_findings
-from tracebraid.errors import ArgumentError
+from tracebraid.cli.commands import Extra, Group, command
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options, with_option_members
+from tracebraid.cli.output import exit_if_unreadable, note, progress, say_findings
 from tracebraid.files import refuse_target
-from tracebraid.model.export_format import ExportFormat, fits
-from tracebraid.model.step import PROFILER_STEP
-from tracebraid.reports.units import size
+from tracebraid.model.export_format import ExportFormat, fits, formats_help
+from tracebraid.model.quantities import duration, percent, size
 
-__all__ = ["export"]
-
-_FORMATS = (
-    "perfetto, chrome: a timeline of all ranks (.pftrace.gz, .json.gz); "
-    "parquet, arrow, csv, json: all tables, as a folder; sqlite: all tables, as a file (.sqlite); "
-    "speedscope, collapsed: flame graphs (.speedscope.json, .collapsed.txt); "
-    "dot, graphml: the graph of ops (.dot, .graphml); "
-    "chakra: nodes that simulators run, as a folder."
-)
+_BEYOND_SHOWN = 5
+"""Number of listed steps whose replay error exceeds the bound; `export.json` has all."""
 
 
+@command(Group.EXPORT, 1, lambda options: (Extra.CHAKRA,) if options["to"] is ExportFormat.CHAKRA else ())
 @with_job_options
 @with_option_members("chakra", ChakraChoices)
 def export(
     path: TracePath,
     job_options: JobOptions,
     chakra: ChakraChoices,
-    to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", help=_FORMATS)],
+    to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", help=formats_help())],
     out: Annotated[
         Path, typer.Option("-o", "--output", metavar="OUT", help="The new file, or the new folder.")
     ],
@@ -48,30 +42,23 @@ def export(
     top: Annotated[
         int | None,
         typer.Option(
-            "--top", min=1, metavar="K", help="Of a graph of ops only the K that take the most time."
+            "--top", min=1, metavar="K", help="In a graph of ops, only the K ops with the most time."
         ),
     ] = None,
     near: Annotated[
         str | None,
         typer.Option(
-            "--near", metavar="NAME", help="Of a graph of ops only those of this name, and what is near."
+            "--near", metavar="NAME", help="In a graph of ops, only ops of this name and their neighbours."
         ),
     ] = None,
-    annotation: Annotated[
-        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
-    ] = PROFILER_STEP,
 ) -> None:
-    """Hand the run on: to Perfetto, as tables, as flame graphs, as a graph of ops, or to simulators."""
+    """Export a run to Perfetto, tables, flame graphs, op graphs, or simulators."""
     _check_name(out, to)
     of_chakra = chakra.options(to)
     refuse_target(out)
-    job = job_options.open(path)
     with progress("exporting") as update:
-        options = api.ExportOptions(rank, step, annotation, update, top, near, of_chakra)
-        try:
-            done = api.export(job, out, to, options)
-        except ArgumentError as error:
-            raise typer.BadParameter(str(error)) from error
+        job = job_options.open(path, update)
+        done = api.export(job, out, to, api.ExportOptions(rank, step, top, near, of_chakra))
     say_findings(done.findings)
     what = "nodes" if to is ExportFormat.CHAKRA else "rows"
     rows = "" if done.rows is None else f"{done.rows:,} {what} in "
@@ -79,22 +66,57 @@ def export(
     note(f"{out}: {rows}{files}, {size(done.size_bytes)}")
     if to is ExportFormat.CHAKRA:
         _say_how_to_run(out)
-    if any(finding.code is UNREADABLE for finding in done.findings):
-        raise typer.Exit(1)
+    if done.replay is not None:
+        _say_replay(done.replay, is_part=chakra.steps is not None)
+        # Chosen steps lack what was before them: their error says something, but is no fault.
+        if not (done.replay.is_within or chakra.allow_replay_error or chakra.steps):
+            raise typer.Exit(1)
+    exit_if_unreadable(done.findings)
+
+
+def _say_replay(replay: ChakraReplay, is_part: bool) -> None:
+    """Print the replay error of the worst step, and the steps beyond the bound."""
+    worst = replay.worst
+    if worst is None:
+        return
+    where = f"rank {worst.rank}, {worst.step or 'all of it'}"
+    if worst.replayed_ns is None:
+        note(f"replay: {where} does not end")
+    else:
+        took = f"{duration(worst.replayed_ns)} for {duration(worst.measured_ns)}"
+        note(f"replay: at most {_error(worst)} off the measured times ({where}: {took})")
+    beyond = replay.beyond
+    if not beyond:
+        return
+    named = [f"rank {row.rank} {row.step or 'all of it'}: {_error(row)}" for row in beyond[:_BEYOND_SHOWN]]
+    more = [f"{len(beyond) - _BEYOND_SHOWN:,} more"] if len(beyond) > _BEYOND_SHOWN else []
+    note(f"replay: {len(beyond):,} of {len(replay.rows):,} are beyond the bound: {'; '.join(named + more)}")
+    if is_part:
+        note("replay: the selected steps start without the work before them")
+    else:
+        note("replay: see `replay` in export.json, or allow it with --allow-replay-error")
+
+
+def _error(row: ReplayedStep) -> str:
+    """Format an error as time and as a share."""
+    if row.error_ns is None:
+        return "never ends"
+    share = "" if row.error_share is None else f" ({percent(abs(row.error_share))})"
+    return f"{duration(abs(row.error_ns))}{share}"
 
 
 def _say_how_to_run(folder: Path) -> None:
     note(f"`tracebraid chakra run {quote(str(folder))}` runs it on networks")
-    script = folder / api.SIMULATOR_FOLDER / api.RUN_SCRIPT
+    script = folder / SIMULATOR_FOLDER / RUN_SCRIPT
     if script.exists():
         note(f"`ASTRA_SIM=BINARY {quote(str(script))}` runs it in ASTRA-sim")
 
 
 def _check_name(out: Path, to: ExportFormat) -> None:
-    """Refuse a name that says another format.
+    """Reject a file name of another format.
 
     Raises:
-        BadParameter: names the ends that fit.
+        BadParameter: lists the suffixes of the format.
     """
     if fits(out.name, to):
         return
@@ -104,4 +126,4 @@ def _check_name(out: Path, to: ExportFormat) -> None:
             f"{to.value} is a folder with a file for each {each}; {out.name} names a file"
         )
     ends = " or ".join(to.suffixes[:2])
-    raise typer.BadParameter(f"{out.name} is no name of a {to.value} file: let it end in {ends}")
+    raise typer.BadParameter(f"{out.name} is not the name of a {to.value} file; it must end in {ends}")

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
+from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import OfAll, progress, say, say_error, say_findings, say_json
 from tracebraid.errors import InputError
@@ -14,9 +15,8 @@ from tracebraid.model.file_info import FileInfo
 from tracebraid.reports.machine import file_info_data
 from tracebraid.reports.terminal import info_tables
 
-__all__ = ["info"]
 
-
+@command(Group.RECORD, 4)
 def info(
     paths: Annotated[
         list[str],
@@ -26,13 +26,13 @@ def info(
     ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Say what each file is: kind, schema, torch, device, rank, time span, steps, counts by category."""
+    """Describe each file: kind, schema, torch, device, rank, time span, steps, counts by category."""
     infos: list[FileInfo] = []
     failed = False
     with progress("reading") as update:
-        asked = [ask for path in paths for ask in api.infos(path)]
-        whole = OfAll(update, len(asked))
-        for ask in asked:
+        requested = [ask for path in paths for ask in api.infos(path)]
+        whole = OfAll(update, len(requested))
+        for ask in requested:
             try:
                 infos.append(ask(whole))
             except InputError as error:

@@ -2,33 +2,60 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
 from tracebraid import api
-from tracebraid.cli.option_members import with_option_members
-from tracebraid.errors import ArgumentError
-from tracebraid.model.engine import Engine
-from tracebraid.model.job import Job
+from tracebraid.model.engine import Job, Unreadable
 from tracebraid.model.matching import Matching
+from tracebraid.model.rank_files import Progress
+from tracebraid.model.step import PROFILER_STEP
 
-__all__ = [
-    "Address",
-    "EngineName",
-    "JobOptions",
-    "OptionalTracePath",
-    "TracePath",
-    "engine_named",
-    "path_or_url",
-    "with_job_options",
-]
+
+def with_option_members(parameter: str, of: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: one parameter, a dataclass, becomes one option for each member.
+
+    Args:
+        parameter: its name.
+        of: the dataclass; each member is annotated with its option and has a default.
+    """
+    given = get_type_hints(of, include_extras=True)
+    members = [
+        inspect.Parameter(
+            member.name, inspect.Parameter.KEYWORD_ONLY, default=member.default, annotation=given[member.name]
+        )
+        for member in fields(of)
+    ]
+
+    def with_members(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        signature = inspect.signature(command)
+        own = [
+            each.replace(annotation=hints[name])
+            for name, each in signature.parameters.items()
+            if name != parameter
+        ]
+
+        @functools.wraps(command)
+        def wrapper(*args: Any, **kwargs: Any) -> None:
+            options = of(**{member.name: kwargs.pop(member.name) for member in members})
+            command(*args, **kwargs, **{parameter: options})
+
+        wrapper.__signature__ = signature.replace(parameters=[*own, *members], return_annotation=None)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {each.name: each.annotation for each in (*own, *members)}
+        return wrapper
+
+    return with_members
 
 
 def path_or_url(text: str) -> str:
-    """A path as `pathlib` writes it; a URL as it is given."""
+    """Normalise a path as `pathlib` does; leave a URL as it is."""
     return text if "://" in text else str(Path(text))
 
 
@@ -41,11 +68,12 @@ OptionalTracePath: TypeAlias = Annotated[
     str | None,
     typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.", parser=path_or_url),
 ]
-"""Of a command that may be asked for a list instead."""
+"""Path of a command that can print a list instead."""
 
 
 EngineName: TypeAlias = Annotated[
-    str, typer.Option("--engine", metavar="|".join(api.ENGINES), help="How the work over the ranks runs.")
+    str,
+    typer.Option("--engine", metavar="|".join(api.ENGINES), help="Engine that runs the work over the ranks."),
 ]
 
 Address: TypeAlias = Annotated[
@@ -53,25 +81,25 @@ Address: TypeAlias = Annotated[
     typer.Option(
         "--address",
         metavar="HOST:PORT",
-        help="With --engine ray the cluster; else RAY_ADDRESS, one on this machine, or a new one.",
+        help="Ray cluster for --engine ray; default: RAY_ADDRESS, a cluster on this machine, or a new one.",
     ),
 ]
 
 
 @dataclass(frozen=True)
 class JobOptions:
-    """How a job is opened; each member is an option of the commands that `with_job_options` marks."""
+    """Options for opening a job; each member is an option of commands with `with_job_options`."""
 
     window: Annotated[
         int | None,
-        typer.Option(
-            "--window", help="Of a capture with several windows only this, from 0; by default the last."
-        ),
+        typer.Option("--window", help="Window of a capture with several, from 0; by default the last."),
     ] = None
     ranks: Annotated[
         str | None,
         typer.Option(
-            "--ranks", metavar="0,8-15", help="Open only these ranks of the job: numbers and ranges."
+            "--ranks",
+            metavar="0,8-15",
+            help="Open only these ranks: numbers and ranges; 8- means from 8 on.",
         ),
     ] = None
     sample: Annotated[
@@ -80,47 +108,54 @@ class JobOptions:
             "--sample",
             min=1,
             metavar="N",
-            help="Open only N ranks, of all hosts and parallel groups in proportion.",
+            help="Open a sample of N ranks, proportional over hosts and parallel groups.",
+        ),
+    ] = None
+    annotation: Annotated[
+        str | None,
+        typer.Option(
+            "--annotation",
+            metavar="NAME",
+            help=f"The annotation that marks a step; {PROFILER_STEP} by default.",
         ),
     ] = None
     engine: EngineName = api.AUTO
     address: Address = None
     cache: Annotated[
-        bool, typer.Option("--cache", help="Keep what is read beside the traces, and take it from there.")
+        bool, typer.Option("--cache", help="Cache the parsed traces beside them, and reuse the cache.")
     ] = False
 
-    def open(self, path: str, matching: Matching | str = "auto") -> Job:
-        """Open a path as these options say.
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device",
+            metavar="NAME",
+            help="The device that did the work, such as 'H100 SXM', where a trace does not name it; a wrong name lists "
+            "all.",
+        ),
+    ] = None
+
+    def open(self, path: str, progress: Progress | None, matching: Matching | str = "auto") -> Job:
+        """Open a path with these options; ranks that cannot be read are skipped, with a finding.
 
         Raises:
             InputError: there is no Kineto trace.
             BadParameter: an option has no such value.
         """
-        try:
-            return api.open(
-                path,
-                matching=matching,
-                window=self.window,
-                engine=api.engine_of(self.engine, self.address),
-                ranks=self.ranks,
-                sample=self.sample,
-                cache=self.cache,
-            )
-        except ArgumentError as error:
-            raise typer.BadParameter(str(error)) from error
-
-
-def engine_named(name: str, address: str | None) -> Engine:
-    """The engine that options name.
-
-    Raises:
-        BadParameter: there is none, or it takes no address.
-    """
-    try:
-        return api.engine_of(name, address)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from error
+        return api.open(
+            path,
+            matching=matching,
+            window=self.window,
+            engine=api.engine_of(self.engine, self.address),
+            ranks=self.ranks,
+            sample=self.sample,
+            cache=self.cache,
+            device=self.device,
+            annotation=self.annotation or PROFILER_STEP,
+            unreadable=Unreadable.SKIP,
+            progress=progress,
+        )
 
 
 with_job_options = with_option_members("job_options", JobOptions)
-"""A command whose parameter `job_options: JobOptions` stands for an option for each member of these."""
+"""Decorate a command: its parameter `job_options: JobOptions` becomes one option for each member."""

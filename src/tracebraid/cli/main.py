@@ -1,6 +1,6 @@
 """The command `tracebraid`: how it starts, and how errors end it.
 
-The version is printed before anything is loaded, and the help before any command is: see `commands`.
+`--version` loads no other module, and `--help` loads no command: see `commands`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from tracebraid.ctrl_c import raised_outside_polars, send_again
 from tracebraid.errors import EngineError, OutputError, TracebraidError
 from tracebraid.version import __version__
 
-__all__ = ["run"]
-
 _INTERRUPTED = 128 + signal.SIGINT
-"""As shells say it."""
+"""128 + SIGINT, by shell convention."""
 
 
 def run() -> None:
-    """Run the command line; errors become one message and exit code 1, wrong usage exit code 2, Ctrl-C 130."""
+    """Run the command line; an error prints one message and exits with 1, wrong usage with 2, Ctrl-C with 130."""
     sys.unraisablehook = _not_lost
     try:
         with raised_outside_polars():
@@ -41,7 +39,7 @@ def run() -> None:
 
 
 def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
-    """Raise Ctrl-C again that came where Python drops exceptions: in a finalizer, or a callback of an import."""
+    """Raise Ctrl-C again if it arrived where Python drops exceptions: in a finalizer or an import callback."""
     if isinstance(unraisable.exc_value, KeyboardInterrupt):
         send_again()
     else:

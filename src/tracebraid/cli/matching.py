@@ -6,35 +6,29 @@ from typing import Annotated
 
 import typer
 
-from tracebraid.errors import ArgumentError
 from tracebraid.model.matching import BEST, Matching
-
-__all__ = ["Match", "matching_of"]
 
 Match = Annotated[
     str,
     typer.Option(
         "--match",
         metavar="auto|exact|approximate",
-        help="Link by ids, by alignment, or by ids where they are proven.",
+        help="Link by ids, by alignment, or by ids with alignment as fallback.",
     ),
 ]
 
 _DIGITS = 18
-"""Digits of an iteration's number at most: those of 64 bits."""
+"""Maximum digits of an iteration's number: a 64-bit integer."""
 
 
 def matching_of(match: str, annotation: str | None = None, iteration: str = BEST) -> Matching:
-    """What the options ask for.
+    """Build the matching that the options describe.
 
     Raises:
-        BadParameter: there is no such match or iteration.
+        BadParameter: the match or iteration is unknown.
     """
-    try:
-        return Matching(
-            match,
-            annotation,
-            int(iteration) if iteration.isdecimal() and len(iteration) <= _DIGITS else iteration,
-        )
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from None
+    return Matching(
+        match,
+        annotation,
+        int(iteration) if iteration.isdecimal() and len(iteration) <= _DIGITS else iteration,
+    )

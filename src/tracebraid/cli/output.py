@@ -1,4 +1,4 @@
-"""What all commands print with: results on standard output, everything else on standard error."""
+"""Shared printing of all commands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -10,65 +10,54 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
+import typer
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.text import Text
 
-from tracebraid.api.checking import faults, is_note
+from tracebraid import api
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode, Severity
 from tracebraid.model.printable import encodable, printable, printable_json
 from tracebraid.model.rank_files import RanksDone
-from tracebraid.reports.bars import ascii_form, can_show
+from tracebraid.reports.breakdown_bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, line_of_alike
-
-__all__ = [
-    "OfAll",
-    "json_bytes",
-    "note",
-    "output_width",
-    "progress",
-    "say",
-    "say_error",
-    "say_findings",
-    "say_json",
-]
+from tracebraid.reports.fitted_table import WIDEST
+from tracebraid.reports.machine import finding_data
 
 _SHOW_AFTER_S = 1.0
-"""A command that ends sooner shows no progress bar."""
-_WIDTH_OF_FILES = 160
-"""Characters in a line of output that goes to a file or pipe: the widest table fits."""
+"""Delay before a progress bar appears."""
 
 
 def say(*parts: RenderableType, width: int | None = None) -> None:
-    """Print results for people; into a file or pipe without colours and with room for wide tables.
+    """Print results for people; to a file or pipe without colours, with wide tables and unwrapped text.
 
     Args:
         parts: texts and tables.
-        width: characters in a line; None: those of the terminal, or in a file or pipe so many that tables fit.
+        width: characters in a line; None: `output_width`.
     """
-    if width is None and not sys.stdout.isatty():
-        width = _WIDTH_OF_FILES
-    console = Console(highlight=False, emoji=False, width=width)
+    console = Console(highlight=False, emoji=False, width=output_width() if width is None else width)
+    unwrapped = not sys.stdout.isatty() and _stated_width() is None
     has_bars = can_show(getattr(sys.stdout, "encoding", None))
     for part in parts:
         if isinstance(part, str):
-            console.print(part if has_bars else ascii_form(part), soft_wrap=True)
+            console.print(part if has_bars else ascii_form(part), soft_wrap=unwrapped)
         elif isinstance(part, Text):
-            console.print(part if has_bars else Text(ascii_form(part.plain), part.style), soft_wrap=True)
+            console.print(part if has_bars else Text(ascii_form(part.plain), part.style), soft_wrap=unwrapped)
         else:
             console.print(_Unpadded(part, has_bars), soft_wrap=True)
             console.print()
 
 
 class _Unpadded:
-    """A table or a group whose lines end where their text does: no spaces up to the width."""
+    """A table or group printed without trailing spaces."""
 
     def __init__(self, part: RenderableType, has_bars: bool) -> None:
         self._part, self._has_bars = part, has_bars
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """The lines without the spaces at their ends."""
+        """Yield the lines without trailing spaces."""
         within = options.update(max_width=console.width, no_wrap=False, overflow="fold")
         for line in console.render_lines(self._part, within, pad=False):
             while line and not line[-1].text.strip():
@@ -84,11 +73,15 @@ def _in_ascii(segment: Segment) -> Segment:
 
 
 def output_width() -> int:
-    """Characters in a line of results: those of the terminal; into a file or pipe those that COLUMNS states."""
+    """Width of a line of results: the terminal's; for a file or pipe, that of COLUMNS."""
     if sys.stdout.isatty():
         return Console().width
+    return _stated_width() or WIDEST
+
+
+def _stated_width() -> int | None:
     stated = os.environ.get("COLUMNS", "")
-    return int(stated) if stated.isdecimal() and int(stated) > 0 else _WIDTH_OF_FILES
+    return int(stated) if stated.isdecimal() and int(stated) > 0 else None
 
 
 def say_json(data: Any) -> None:
@@ -97,12 +90,12 @@ def say_json(data: Any) -> None:
 
 
 def json_bytes(data: Any) -> bytes:
-    """Results for machines as one JSON document."""
+    """Encode results as one JSON document."""
     return printable_json(msgspec.json.format(msgspec.json.encode(_as_text(data)), indent=2)) + b"\n"
 
 
 def _as_text(data: Any) -> Any:
-    """The data, with undecodable bytes of paths escaped."""
+    """Escape undecodable bytes of paths."""
     if isinstance(data, str):
         return encodable(data)
     if isinstance(data, dict):
@@ -116,19 +109,38 @@ def say_error(text: str, *details: str) -> None:
 
 
 def say_findings(findings: Iterable[Finding]) -> None:
-    """Print what was noticed in the input, each fault once; what is the same in several files is a line."""
-    for same in alike(faults(findings)):
-        note(f"{'note' if is_note(same[0]) else 'warning'}: {line_of_alike(same)}")
+    """Print findings once each; equal findings of several files share a line."""
+    for same in alike(api.without_consequences(findings)):
+        note(
+            f"{'note' if api.diagnosis_of(same[0]).severity is Severity.NOTE else 'warning'}: {line_of_alike(same)}"
+        )
+
+
+def findings_data(findings: Iterable[Finding]) -> dict[str, object]:
+    """Findings for a JSON answer."""
+    return {"findings": [finding_data(finding) for finding in findings]}
+
+
+def end(findings: Iterable[Finding]) -> None:
+    """Print the findings; exit with 1 if a rank could not be read."""
+    say_findings(findings)
+    exit_if_unreadable(findings)
+
+
+def exit_if_unreadable(findings: Iterable[Finding]) -> None:
+    """Exit with 1 if a rank could not be read."""
+    if any(finding.code is FindingCode.RANK_UNREADABLE for finding in findings):
+        raise typer.Exit(1)
 
 
 def note(*lines: str) -> None:
-    """Print something that is no result, on standard error; a line remains one, whatever a path or name holds."""
+    """Print a note on standard error, as one line whatever a path or name contains."""
     console = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
     console.print("\n".join(map(printable, lines)))
 
 
 class OfAll:
-    """Converts the progress of one of several files into that of all."""
+    """Converts the progress of one of several files to overall progress."""
 
     def __init__(self, update: Callable[[float], None], files: int) -> None:
         self._update, self._files, self._done = update, max(1, files), 0
@@ -144,7 +156,7 @@ class OfAll:
 
 
 def _ranks_done(fraction: float) -> str:
-    """How many of several ranks are done, where that is known."""
+    """Format the number of finished ranks, if known."""
     if not isinstance(fraction, RanksDone) or fraction.ranks < 2:
         return ""
     return f"{fraction.done:,} of {fraction.ranks:,} ranks"
@@ -152,9 +164,9 @@ def _ranks_done(fraction: float) -> str:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[float], None]]:
-    """A bar on standard error that shows itself after a second, if that is a terminal; call with 0 to 1.
+    """Show a progress bar on standard error after a second, if it is a terminal; call it with 0 to 1.
 
-    It shows the share that is done, the ranks where it is called with a `RanksDone`, and the time left.
+    It shows the share, the number of ranks if called with a `RanksDone`, and the remaining time.
     """
     if not sys.stderr.isatty():
         yield lambda _: None

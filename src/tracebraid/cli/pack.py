@@ -8,15 +8,14 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.job_options import JobOptions, TracePath, engine_named, with_job_options
+from tracebraid.cli.commands import Group, command
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import note, progress, say_findings
-from tracebraid.errors import ArgumentError
-from tracebraid.reports.units import size
-
-__all__ = ["pack"]
+from tracebraid.model.quantities import size
 
 
+@command(Group.EXPORT, 2)
 @with_job_options
 def pack(
     path: TracePath,
@@ -27,34 +26,33 @@ def pack(
     match: Match = "auto",
     steps: Annotated[
         str | None,
-        typer.Option(
-            "--steps", metavar="3,5-8", help="Pack only what belongs to these steps: numbers and ranges."
-        ),
+        typer.Option("--steps", metavar="3,5-8", help="Pack only these steps: numbers and ranges."),
     ] = None,
     from_scratch: Annotated[
-        bool, typer.Option("--from-scratch", help="Pack all ranks again, those too that are there already.")
+        bool, typer.Option("--from-scratch", help="Pack all ranks again, including those in the store.")
     ] = False,
 ) -> None:
-    """Pack traces into a store, which every command takes in their place and reads in a tenth of the time."""
+    """Pack traces into a store, which every command accepts in their place and reads in a tenth of the time."""
     if job_options.cache:
-        raise typer.BadParameter("--cache is of no use here: the store itself is what is kept")
+        raise typer.BadParameter("--cache has no effect on pack, as the store is the cache")
+    if job_options.device is not None:
+        raise typer.BadParameter(
+            "--device is of no use here: name the device to the commands that read the store"
+        )
     matching = matching_of(match)
     with progress("packing") as update:
-        try:
-            packed = api.pack(
-                path,
-                out,
-                engine=engine_named(job_options.engine, job_options.address),
-                matching=matching,
-                window=job_options.window,
-                steps=steps,
-                ranks=job_options.ranks,
-                sample=job_options.sample,
-                from_scratch=from_scratch,
-                progress=update,
-            )
-        except ArgumentError as error:
-            raise typer.BadParameter(str(error)) from error
+        packed = api.pack(
+            path,
+            out,
+            engine=api.engine_of(job_options.engine, job_options.address),
+            matching=matching,
+            window=job_options.window,
+            steps=steps,
+            ranks=job_options.ranks,
+            sample=job_options.sample,
+            from_scratch=from_scratch,
+            progress=update,
+        )
     say_findings(packed.findings)
     kept = f", {len(packed.kept):,} kept" if packed.kept else ""
     failed = f", {len(packed.failed):,} unreadable" if packed.failed else ""

@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
+import polars as pl
 import typer
 
 from tracebraid import api
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
-from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE
-from tracebraid.cli.table_output import Format, TableOptions, Target, with_table_options, write_table
-from tracebraid.errors import ArgumentError
+from tracebraid.cli.output import (
+    exit_if_unreadable,
+    output_width,
+    progress,
+    say,
+    say_findings,
+    say_json,
+)
+from tracebraid.cli.table_output import Format, TableOptions, Target, with_table_options, write_rows
+from tracebraid.ctrl_c import raised_outside_polars
 from tracebraid.files import is_folder
-from tracebraid.model.finding import Finding
 from tracebraid.reports.query_table import columns_table, names_table, query_parts
 
-__all__ = ["sql"]
-
 _TOP = 40
-"""Rows that are printed, if --top does not say otherwise."""
+"""Default number of printed rows."""
 _MIB = 2**20
 
 
+@command(Group.LOOK, 8, lambda options: () if options["tables"] or options["schema"] else (Extra.SQL,))
 @with_job_options
 @with_table_options
 def sql(
@@ -32,7 +39,7 @@ def sql(
     table_options: TableOptions,
     path: OptionalTracePath = None,
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="One select, in the SQL of DuckDB.")
+        str | None, typer.Argument(metavar="QUERY", help="One select statement in DuckDB's SQL.")
     ] = None,
     tables: Annotated[
         bool, typer.Option("--tables", help="List the tables, views and functions that a query may use.")
@@ -49,59 +56,53 @@ def sql(
         typer.Option(
             "--allow-files",
             metavar="FOLDER",
-            help="Let the query read files of this folder, with read_csv and the like; can be repeated.",
+            help="Allow the query to read files of this folder, with read_csv and the like; can be repeated.",
         ),
     ] = None,
     memory_mib: Annotated[
         int, typer.Option("--memory", min=16, metavar="MIB", help="Memory that the query may use.")
     ] = api.QUERY_MEMORY_BYTES // _MIB,
 ) -> None:
-    """Ask in SQL: all tables of all ranks as views, with names as text and times as numbers."""
+    """Query the tables of all ranks in SQL; names are text, times are numbers."""
     target = table_options.target()
     if tables or schema is not None:
         _list(schema, target)
         return
     if path is None or query is None:
         raise typer.BadParameter(
-            "give a PATH and a QUERY, such as: select * from steps; --tables lists what there is"
+            "give a PATH and a QUERY, such as: select * from steps; --tables lists the tables"
         )
     if top is not None and target.form is not None:
-        raise typer.BadParameter("--top is about tables for people; files get all rows: leave it out")
+        raise typer.BadParameter("--top limits tables on the terminal, files get all rows: drop it")
     folders = tuple(allow_files or ())
     for folder in folders:
         if not is_folder(folder):
-            raise typer.BadParameter(f"--allow-files {folder}: this is no folder")
+            raise typer.BadParameter(f"--allow-files {folder}: not a folder")
     target.refuse_existing()
-    job = job_options.open(path)
     shown = top or _TOP
     limits = api.QueryLimits(memory_mib * _MIB, folders=folders)
-    findings: list[Finding] = list(job.findings)
-    with progress("reading") as update:
-        options = api.QueryOptions(
-            limits,
-            limit=None if target.form is not None else shown + 1,
-            progress=update,
-        )
-        frame = api.answer_query(job, query, options, findings)
-    say_findings(findings)
-    if target.form is not None:
-        write_table(frame, target)
-    else:
-        width = output_width()
-        say(*query_parts(frame, shown, width), width=width)
-    if any(finding.code is UNREADABLE for finding in findings):
-        raise typer.Exit(1)
+    options = api.QueryOptions(limits, limit=None if target.form is not None else shown + 1)
+    with ExitStack() as answering:
+        # A query may run for hours: an interrupt ends it, however the command was started.
+        answering.enter_context(raised_outside_polars(even_ignored=True))
+        with progress("reading") as update:
+            job = job_options.open(path, update)
+            slices = answering.enter_context(api.answer_query(job, query, options))
+        say_findings(job.findings)
+        if target.form is not None:
+            write_rows(slices, target)
+        else:
+            width = output_width()
+            say(*query_parts(pl.concat(slices), shown, width), width=width)
+    exit_if_unreadable(job.findings)
 
 
 def _list(name: str | None, target: Target) -> None:
-    """Print what a query may name, or the columns of a table or view."""
+    """Print the tables, views and functions of a query, or the columns of a table or view."""
     if target.out is not None or target.form not in (None, Format.JSON):
         raise typer.BadParameter("--tables and --schema go with --json only")
     if name is not None:
-        try:
-            table = api.query_table(name)
-        except ArgumentError as error:
-            raise typer.BadParameter(str(error)) from error
+        table = api.query_table(name)
         if target.form is Format.JSON:
             say_json(asdict(table))
         else:

@@ -10,8 +10,6 @@ from typing import Any
 
 from tracebraid.errors import OutputError
 
-__all__ = ["drop_output", "name_errors_of_output"]
-
 _DESCRIPTOR = 1
 
 
@@ -27,7 +25,7 @@ class _StandardOutput(io.FileIO):
 
 
 def name_errors_of_output() -> None:
-    """Let standard output raise `OutputError` where it cannot be written; a reader that is gone remains an OSError."""
+    """Make failing writes to standard output raise `OutputError`; a closed pipe remains an OSError."""
     stream = sys.stdout
     if stream is None:  # The process was started without: results go nowhere, as those of `print` do.
         sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - it lasts as long as the process
@@ -43,6 +41,6 @@ def name_errors_of_output() -> None:
 
 
 def drop_output() -> None:
-    """Let what is not written yet go nowhere, so that the end of the process does not try again."""
+    """Discard unwritten output, so that the interpreter does not try again at exit."""
     if isinstance(getattr(sys.stdout, "buffer", None), io.BufferedWriter):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

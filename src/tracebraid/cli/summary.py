@@ -10,53 +10,70 @@ import polars as pl
 import typer
 from rich.text import Text
 
-from tracebraid import api
+from tracebraid import analyses, api
+from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
-from tracebraid.cli.output import progress, say, say_findings, say_json
-from tracebraid.cli.ranks import UNREADABLE, ask_ranks, asked_ranks
-from tracebraid.model.finding import Finding
-from tracebraid.model.job import Job
+from tracebraid.cli.output import (
+    exit_if_unreadable,
+    output_width,
+    progress,
+    say,
+    say_findings,
+    say_json,
+)
+from tracebraid.extras import Extra, is_installed
+from tracebraid.model.engine import Job
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.questions import Advice
 from tracebraid.model.step import PROFILER_STEP
-from tracebraid.reports.answers.idle import idle_tables
+from tracebraid.reports.advice import verdict_data
+from tracebraid.reports.answers import idle_tables
 from tracebraid.reports.breakdown_bars import breakdown_bars, step_sparklines
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
 from tracebraid.reports.terminal import breakdown_table, kernels_table, launchers_line, ops_table
+from tracebraid.reports.verdict import verdict
 
 _CAUSES_SHOWN = 5
-"""Causes of idle time for each device."""
+"""Number of causes of idle time for each device."""
 _OF_RANKS = "Which rank the others wait for, and why: tracebraid analyze stragglers; what would help: tracebraid advise"
-"""Where the ranks' own breakdowns end."""
+"""Maximum number of ranks with a breakdown each."""
 
-__all__ = ["RankDetails", "RankSummary", "Summary", "show_tables", "summarise", "summarise_rank", "summary"]
+_MOST_JUDGED = 16
+"""Maximum ranks of a job for which the verdict is computed by default."""
+_NO_VERDICT = "What bounds the steps, and what to change first: tracebraid advise"
+"""Replacement of the verdict for large jobs, or if an extra is missing."""
 
 
+@command(Group.LOOK, 1)
 @with_job_options
 def summary(
     path: TracePath,
     job_options: JobOptions,
     top: Annotated[int, typer.Option("--top", min=1, help="Rows of kernels and ops to show.")] = 10,
     rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
-    annotation: Annotated[
-        str, typer.Option("--annotation", help="The annotation that marks a step.")
-    ] = PROFILER_STEP,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Say where the time goes: the breakdown of each rank and step, the top kernels, the top ops."""
+    """Show what bounds the steps and where the time goes, by rank and step, with the top kernels and ops."""
     with progress("reading") as update:
-        found = summarise(job_options.open(path), rank, annotation, json, update)
+        job = job_options.open(path, update)
+        found = summarise(job.only(rank), json)
     if json:
-        say_json({"ranks": found.ranks, "findings": [finding_data(finding) for finding in found.findings]})
+        findings = [finding_data(finding) for finding in job.findings]
+        judged = None
+        if found.advice is not None:
+            judged = {**verdict_data(found.advice), "items": rows_data(found.advice.items)}
+        data = {"verdict": found.verdict, "judged": judged, "ranks": found.ranks, "findings": findings}
+        say_json(data)
     else:
-        show_tables(found, top, annotation)
-        say_findings(found.findings)
-    if any(finding.code is UNREADABLE for finding in found.findings):
-        raise typer.Exit(1)
+        say(*map(Text, found.verdict or [_NO_VERDICT]), "")
+        show_tables(found, top, job.annotation)
+        say_findings(job.findings)
+    exit_if_unreadable(job.findings)
 
 
 @dataclass(frozen=True, eq=False)
 class RankDetails:
-    """What is shown of one rank beside its breakdown: a table of each analysis."""
+    """Details of one rank beside its breakdown: a table of each analysis."""
 
     rank: int
     kernels: pl.DataFrame
@@ -68,7 +85,7 @@ class RankDetails:
 
 @dataclass(frozen=True, eq=False)
 class RankSummary:
-    """The answers of a rank: its breakdown, more of the one that is shown, and all as JSON where that is asked for."""
+    """Answers of a rank: its breakdown, details of the one that is shown, and all as JSON if requested."""
 
     rank: int
     breakdown: pl.DataFrame
@@ -78,13 +95,18 @@ class RankSummary:
 
 @dataclass
 class Summary:
-    """What was found: breakdowns of all ranks, the rest of the first; with `whole` all of each rank."""
+    """The verdict, breakdowns of all ranks, details of the first; with `whole`, details of each rank."""
 
-    findings: list[Finding]
     read: list[int] = field(default_factory=list)
     breakdowns: list[pl.DataFrame] = field(default_factory=list)
     first: RankDetails | None = None
     ranks: list[dict[str, Any]] = field(default_factory=list)
+    advice: Advice | None = None
+
+    @property
+    def verdict(self) -> list[str]:
+        """The sentences of the verdict; [] where there is none."""
+        return [] if self.advice is None else verdict(self.advice)
 
     def add(self, of_rank: RankSummary) -> None:
         """Add the answers of a rank."""
@@ -95,30 +117,31 @@ class Summary:
             self.ranks.append(of_rank.data)
 
 
-def summarise(job: Job, rank: int | None, annotation: str, whole: bool, update: api.Progress) -> Summary:
-    """Ask all ranks, or one, for their breakdown, and the first or (`whole`) each for its kernels and ops."""
-    found = Summary(list(job.findings))
-    ranks = asked_ranks(job, rank)
-    question = partial(summarise_rank, annotation=annotation, whole=whole, detailed=ranks[0])
-    for of_rank in ask_ranks(job, ranks, question, update, found.findings):
-        found.add(of_rank)
-    if found.first is None and found.read:
+def summarise(job: Job, whole: bool) -> Summary:
+    """Summarise a job in one pass: breakdowns of all ranks, kernels and ops of the first or (`whole`) of each."""
+    questions = {summarise_rank: partial(summarise_rank, whole=whole, detailed=job.ranks[0])}
+    found = Summary()
+    # The graph of a large job takes minutes.
+    if is_installed(Extra.GRAPH) and len(job.ranks) <= _MOST_JUDGED:
+        found.advice = api.advice_beside(job, questions)
+    for answers in job.take(questions):
+        found.add(answers[summarise_rank])
+    if found.first is None:
         # The first rank could not be read: the tables of the next are shown.
-        found.first = next(job.each(partial(_details, annotation=annotation), [found.read[0]]))
+        found.first = next(job.each(_details, [found.read[0]]))
     return found
 
 
-def summarise_rank(linked: LinkedTrace, annotation: str, whole: bool, detailed: int | None) -> RankSummary:
-    """The answers of a rank.
+def summarise_rank(linked: LinkedTrace, whole: bool, detailed: int | None) -> RankSummary:
+    """Compute the answers of a rank.
 
     Args:
         linked: the rank.
-        annotation: what marks a step.
-        whole: whether all of them are for machines.
-        detailed: the rank of which more is shown than its breakdown.
+        whole: whether to compute all answers, for JSON.
+        detailed: the rank that is shown in detail.
     """
-    breakdown = api.breakdown(linked, annotation)
-    details = _details(linked, annotation) if whole or linked.rank == detailed else None
+    breakdown = analyses.breakdown(linked)
+    details = _details(linked) if whole or linked.rank == detailed else None
     data = None
     if details is not None and whole:
         tables = {
@@ -133,14 +156,14 @@ def summarise_rank(linked: LinkedTrace, annotation: str, whole: bool, detailed: 
     return RankSummary(linked.rank, breakdown, details, data)
 
 
-def _details(linked: LinkedTrace, annotation: str) -> RankDetails:
+def _details(linked: LinkedTrace) -> RankDetails:
     return RankDetails(
         linked.rank,
-        api.kernels(linked),
-        api.ops(linked),
-        api.launchers(linked),
-        api.idle_causes(linked, annotation=annotation),
-        api.idle_blame(linked, annotation=annotation),
+        analyses.kernels(linked),
+        analyses.ops(linked),
+        analyses.launchers(linked),
+        analyses.idle_causes(linked),
+        analyses.idle_blame(linked),
     )
 
 
@@ -148,16 +171,17 @@ def show_tables(found: Summary, top: int, annotation: str = PROFILER_STEP) -> No
     """Print the breakdown of all ranks, and the top kernels and ops of the first."""
     assert found.first is not None, "a job has at least one rank with a Kineto trace"
     first, breakdowns = found.first, pl.concat(found.breakdowns)
-    say(breakdown_table(breakdowns))
+    width = output_width()
+    say(breakdown_table(breakdowns, width))
     lines = [*breakdown_bars(breakdowns), *step_sparklines(breakdowns)]
     if lines:
         say(*map(Text, lines), "")
     if len(found.breakdowns) > 1:
         say(f"Idle time, kernels and ops of rank {first.rank}; --rank shows another.")
-    say(*idle_tables(first.causes, first.blame, _CAUSES_SHOWN))
+    say(*idle_tables(first.causes, first.blame, _CAUSES_SHOWN, width))
     if not first.kernels.is_empty():
-        say(kernels_table(first.kernels, top), launchers_line(first.launchers))
-        say(ops_table(first.ops, top, "device", annotation))
-    say(ops_table(first.ops, top, "host", annotation))
+        say(kernels_table(first.kernels, top, width), launchers_line(first.launchers))
+        say(ops_table(first.ops, top, "device", annotation, width))
+    say(ops_table(first.ops, top, "host", annotation, width))
     if len(found.breakdowns) > 1 and any((frame["communication_ns"] > 0).any() for frame in found.breakdowns):
         say(_OF_RANKS)

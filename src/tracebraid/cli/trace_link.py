@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from tracebraid.cli.commands import Group, command
 from tracebraid.cli.link import Json, MinCoverage, Pairs, link_all, report
 from tracebraid.cli.output import progress
 from tracebraid.compat.link_call import LinkCall, LogLevel
 from tracebraid.compat.trace_link import Annotation, EtFile, ExactMatch, KinetoFile, call_of_trace_link
 from tracebraid.model.matching import Matching
 
-__all__ = ["pairs_of", "trace_link"]
 
-
+@command(Group.REPLACEMENT, 1)
 def trace_link(
     et_file: EtFile,
     kineto_file: KinetoFile,
@@ -20,7 +20,7 @@ def trace_link(
     min_coverage: MinCoverage = None,
     json: Json = False,
 ) -> None:
-    """Link as et_replay's trace_link does, with its options: write <ET>_plus.json beside the Execution Trace."""
+    """Link traces and write <ET>_plus.json beside the Execution Trace, with the options of et_replay's trace_link."""
     call = call_of_trace_link(et_file, kineto_file)
     with progress("linking") as update:
         links = link_all(pairs_of(call, Matching(annotation=annotation)), update)
@@ -28,5 +28,5 @@ def trace_link(
 
 
 def pairs_of(call: LinkCall, matching: Matching) -> Pairs:
-    """What a peer's command line asks to link."""
+    """Translate a peer's command line into pairs to link."""
     return Pairs([str(call.et), str(call.kineto)], call.out, matching, call.write)

@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+from tracebraid import chakra
+from tracebraid.chakra.generating.workloads import Parallelism, TrainingSteps, Transformer, TransformerJob
 from tracebraid.model.amounts import bytes_of_text
-from tracebraid.model.chakra.workloads import Parallelism, TrainingSteps, Transformer, TransformerJob
 from tracebraid.model.device_peaks import Precision
-
-__all__ = ["TransformerChoices"]
 
 
 class _Bits(str, Enum):
-    """`Precision`, of those that weights are trained in."""
+    """The subset of `Precision` in which weights are trained."""
 
     FP32 = Precision.FP32.value
     BF16 = Precision.BF16.value
@@ -27,13 +25,13 @@ class _Bits(str, Enum):
 
 @dataclass(frozen=True)
 class TransformerChoices:
-    """Its sizes, how it is trained, over how many ranks, and what computes: a member for each option."""
+    """Options of a transformer: sizes, training, parallelism and device; a member for each option."""
 
-    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Of a transformer.")] = 4
+    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Layers.")] = 4
     hidden: Annotated[
         int, typer.Option("--hidden", metavar="N", min=1, help="Elements of a token between layers.")
     ] = 1024
-    heads: Annotated[int, typer.Option("--heads", metavar="N", min=1, help="Of attention.")] = 16
+    heads: Annotated[int, typer.Option("--heads", metavar="N", min=1, help="Attention heads.")] = 16
     sequence: Annotated[int, typer.Option("--sequence", metavar="N", min=1, help="Tokens of a sequence.")] = (
         1024
     )
@@ -46,32 +44,44 @@ class TransformerChoices:
             "--ffn", metavar="N", min=1, help="Inner elements of the feed-forward network: 4 x hidden."
         ),
     ] = None
-    experts: Annotated[int, typer.Option("--experts", metavar="N", min=0, help="Of each layer; 0: none.")] = 0
+    experts: Annotated[
+        int, typer.Option("--experts", metavar="N", min=0, help="Experts of each layer; 0: none.")
+    ] = 0
     top_k: Annotated[int, typer.Option("--top-k", metavar="N", min=1, help="Experts of a token.")] = 2
     data: Annotated[int, typer.Option("--data", metavar="N", min=1, help="Degree of data parallelism.")] = 1
-    tensor: Annotated[int, typer.Option("--tensor", metavar="N", min=1, help="Of tensor parallelism.")] = 1
-    pipeline: Annotated[
-        int, typer.Option("--pipeline", metavar="N", min=1, help="Of pipeline parallelism.")
+    tensor: Annotated[
+        int, typer.Option("--tensor", metavar="N", min=1, help="Degree of tensor parallelism.")
     ] = 1
-    expert: Annotated[int, typer.Option("--expert", metavar="N", min=1, help="Of expert parallelism.")] = 1
+    pipeline: Annotated[
+        int, typer.Option("--pipeline", metavar="N", min=1, help="Degree of pipeline parallelism.")
+    ] = 1
+    expert: Annotated[
+        int, typer.Option("--expert", metavar="N", min=1, help="Degree of expert parallelism.")
+    ] = 1
     fully_sharded: Annotated[
         bool,
-        typer.Option("--fully-sharded", help="Replicas share weights (FSDP), instead of having all (DDP)."),
+        typer.Option(
+            "--fully-sharded", help="Shard weights over replicas (FSDP), instead of copying them (DDP)."
+        ),
     ] = False
-    micro_batches: Annotated[int, typer.Option("--micro-batches", metavar="N", min=1, help="Of a step.")] = 1
-    sequences: Annotated[int, typer.Option("--sequences", metavar="N", min=1, help="Of a micro-batch.")] = 1
+    micro_batches: Annotated[
+        int, typer.Option("--micro-batches", metavar="N", min=1, help="Micro-batches of a step.")
+    ] = 1
+    sequences: Annotated[
+        int, typer.Option("--sequences", metavar="N", min=1, help="Sequences of a micro-batch.")
+    ] = 1
     recompute: Annotated[
-        bool, typer.Option("--recompute", help="The backward pass computes each layer's activations again.")
+        bool, typer.Option("--recompute", help="Recompute activations in the backward pass.")
     ] = False
     bucket: Annotated[str, typer.Option("--bucket", metavar="BYTES", help="Gradients reduced at once.")] = (
         "25MiB"
     )
-    precision: Annotated[_Bits, typer.Option("--precision", help="Of weights and activations.")] = _Bits.BF16
+    precision: Annotated[_Bits, typer.Option("--precision", help="Precision of weights and activations.")] = (
+        _Bits.BF16
+    )
     device: Annotated[
         str,
-        typer.Option(
-            "--device", metavar="NAME", help="What computes, by its name in Tracebraid's table of peaks."
-        ),
+        typer.Option("--device", metavar="NAME", help="Device, by its name in Tracebraid's table of peaks."),
     ] = "H100 SXM"
     tflops: Annotated[
         float | None,
@@ -82,14 +92,14 @@ class TransformerChoices:
         typer.Option("--gb-per-s", metavar="X", help="Its memory bandwidth, instead of the table's."),
     ] = None
     efficiency: Annotated[
-        float, typer.Option("--efficiency", metavar="X", help="The share of both peaks that is reached.")
+        float, typer.Option("--efficiency", metavar="X", help="Share of both peaks that is achieved.")
     ] = 1.0
 
     def job(self, steps: int) -> TransformerJob:
-        """The job.
+        """Build the job.
 
         Raises:
-            ArgumentError: sizes that do not fit each other, or a device without known peaks.
+            ArgumentError: sizes that contradict each other, or a device without known peaks.
         """
         model = Transformer(
             self.layers, self.hidden, self.heads, self.vocab, self.ffn, self.experts, self.top_k
@@ -104,5 +114,5 @@ class TransformerChoices:
         )
         parallelism = Parallelism(self.data, self.tensor, self.pipeline, self.expert, self.fully_sharded)
         precision = Precision(self.precision.value)
-        computes = api.accelerator(self.device, precision, self.efficiency, self.tflops, self.gb_per_s)
+        computes = chakra.accelerator(self.device, precision, self.efficiency, self.tflops, self.gb_per_s)
         return TransformerJob(model, training, computes, parallelism)

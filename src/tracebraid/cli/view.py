@@ -14,51 +14,51 @@ import typer
 
 from tracebraid import api
 from tracebraid.api.viewing import report_server
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import note, say
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["ended_by_terminate", "view"]
 
 
+@command(Group.LOOK, 7, Extra.REPORT)
 @with_job_options
 def view(
     path: TracePath,
     job_options: JobOptions,
-    title: Annotated[str | None, typer.Option("--title", help="What stands on top of the page.")] = None,
-    annotation: Annotated[
-        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
-    ] = PROFILER_STEP,
+    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
     port: Annotated[
         int,
         typer.Option(
-            "--port", min=0, max=65_535, metavar="N", help="Port of 127.0.0.1, such as for ssh; 0: any."
+            "--port",
+            min=0,
+            max=65_535,
+            metavar="N",
+            help="Port on 127.0.0.1, for example to forward with ssh; 0: any.",
         ),
     ] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
 ) -> None:
-    """Show the report in a browser of this machine, from where the timeline opens in Perfetto; Ctrl-C ends it.
+    """Open the report in a browser on this machine; its timeline opens in Perfetto. Ctrl-C stops it.
 
-    Nobody else can read it: the address holds a token, and only 127.0.0.1 answers.
+    The address contains a token, and the server listens on 127.0.0.1 only.
     """
-    job = job_options.open(path)
-    report = api.report(job, title=title, annotation=annotation)
+    job = job_options.open(path, None)
+    report = api.report(job, title=title)
     with (
         suppress(KeyboardInterrupt),
         ended_by_terminate(),
-        report_server(job, report, annotation=annotation, port=port) as server,
+        report_server(job, report, port=port) as server,
     ):
         say(server.address)
         sys.stdout.flush()
         note("Ctrl-C ends it")
         if not no_open and _has_screen() and not webbrowser.open(server.opening_address):
-            note("no browser was found: open the address in yours")
+            note("no browser was found; open the address yourself")
         server.serve_forever()
 
 
 @contextmanager
 def ended_by_terminate() -> Iterator[None]:
-    """Within it, SIGTERM ends the command as Ctrl-C does, so that the temporary folder goes."""
+    """Make SIGTERM end the command as Ctrl-C does, so that the temporary folder is deleted."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
@@ -67,7 +67,7 @@ def ended_by_terminate() -> Iterator[None]:
 
 
 def _has_screen() -> bool:
-    """Whether a browser can show itself: on a terminal alone, a text browser would take it over."""
+    """Return whether a graphical browser can open; a text browser would take over the terminal."""
     return sys.platform == "darwin" or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
     )

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from tracebraid import api
+from tracebraid.api.simulating import changes_help
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
-from tracebraid.cli.output import say, say_json
-from tracebraid.cli.ranks_of_graph import AskedGraph, asked_graph, end, findings_data
-from tracebraid.cli.simulation_answers import Shown, say_stragglers, say_sweep
+from tracebraid.cli.output import end, findings_data, output_width, progress, say, say_json
 from tracebraid.cli.table_output import Format, Target, write_table
-from tracebraid.errors import ArgumentError
-from tracebraid.model.answers.graph.sweep import SweepBy
-from tracebraid.model.step import PROFILER_STEP
+from tracebraid.model.answers.graph import SweepBy
+from tracebraid.reports.straggler_metrics import straggler_data, straggler_parts
+from tracebraid.reports.sweep import sweep_data, sweep_parts
 from tracebraid.reports.what_if import what_if_data, what_if_parts
 
-__all__ = ["what_if"]
 
-
+@command(Group.COMPARE, 2, Extra.GRAPH)
 @with_job_options
 def what_if(
     path: TracePath,
@@ -29,26 +29,26 @@ def what_if(
         typer.Option(
             "--change",
             metavar="CHANGE",
-            help="What is done, such as 'scale 0.5 family=gemm', 'remove op=aten::item', 'bandwidth 2', "
-            "'merge 25MB'. May be given several times: each builds on those before.",
+            help="The change, such as 'scale 0.5 family=gemm' or 'remove op=aten::item'. Can be repeated; changes "
+            f"apply in order. There are: {changes_help()}.",
         ),
     ] = None,
     sweep: Annotated[
         bool,
         typer.Option(
             "--sweep",
-            help="Instead of a change: what a step gains if each op, kernel, module, collective, ... is faster.",
+            help="Instead of a change: gain of a step if each op, kernel, module, collective, ... were faster.",
         ),
     ] = False,
     by: Annotated[
         list[SweepBy] | None,
-        typer.Option("--by", help="Of a sweep only these groups. May be given several times."),
+        typer.Option("--by", help="Only these groups of a sweep. Can be repeated."),
     ] = None,
     stragglers: Annotated[
         bool,
         typer.Option(
             "--stragglers",
-            help="Instead of a change: what a step gains if the same operations are equally long on all ranks.",
+            help="Instead of a change: gain of a step if equal operations took equally long on all ranks.",
         ),
     ] = False,
     top: Annotated[
@@ -58,42 +58,34 @@ def what_if(
     csv: Annotated[
         bool, typer.Option("--csv", help="Print the times of steps, before and after, as CSV.")
     ] = False,
-    annotation: Annotated[
-        str, typer.Option("--annotation", help="Name of the annotation that marks a step.")
-    ] = PROFILER_STEP,
 ) -> None:
-    """Say what a change would bring: the job is replayed from its dependencies with the change and without it."""
+    """Predict the effect of a change: replay the job from its dependencies with and without it."""
     if json and csv:
         raise typer.BadParameter("give one of --json and --csv")
     if bool(change) + sweep + stragglers != 1:
         raise typer.BadParameter("give one of --change, --sweep and --stragglers")
     if by and not sweep:
-        raise typer.BadParameter("--by is of --sweep")
-    job = job_options.open(path)
-    asked = asked_graph(job, annotation)
-    shown = Shown(top, json, csv)
+        raise typer.BadParameter("--by needs --sweep")
+    with progress("reading") as update:
+        job = job_options.open(path, update)
+        graph = api.dependency_graph(job)
+    names = graph.steps.get_column("step")
+    unmarked = graph.annotation if names.null_count() == len(names) else None
     if sweep:
-        say_sweep(asked, [kind.value for kind in by or ()], annotation, shown)
+        swept = api.sweep(graph, by=[kind.value for kind in by or ()])
+        data, table = partial(sweep_data, swept), swept
+        parts = partial(sweep_parts, swept, top, output_width(), unmarked=unmarked)
     elif stragglers:
-        say_stragglers(asked, annotation, shown)
+        late = api.straggler_metrics(graph)
+        data, table = partial(straggler_data, late), late
+        parts = partial(straggler_parts, late, top, output_width(), unmarked=unmarked)
     else:
-        _say_changes(asked, change or [], annotation, shown)
-    end(asked.findings)
-
-
-def _say_changes(asked: AskedGraph, changes: list[str], annotation: str, shown: Shown) -> None:
-    """Print what changes would bring.
-
-    Raises:
-        BadParameter: a change makes no sense, selects nothing, or cannot be.
-    """
-    try:
-        found = api.what_if(asked.graph, *changes, annotation=annotation)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from None
-    if shown.json:
-        say_json({**what_if_data(found), **findings_data(asked.findings)})
-    elif shown.csv:
-        write_table(found.steps, Target(Format.CSV, None))
+        found = api.what_if(job, *change or [])
+        data, table, parts = partial(what_if_data, found), found.steps, partial(what_if_parts, found, top)
+    if json:
+        say_json({**data(), **findings_data(job.findings)})
+    elif csv:
+        write_table(table, Target(Format.CSV, None))
     else:
-        say(*what_if_parts(found, shown.top))
+        say(*parts())
+    end(job.findings)

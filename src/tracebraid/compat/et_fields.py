@@ -1,4 +1,4 @@
-"""What an Execution Trace says of each of its nodes, field by field."""
+"""Field-by-field description of an Execution Trace's nodes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _is_text(values: pl.DataFrame) -> bool:
 
 
 def _values(et: ExecutionTrace, is_output: bool, column: str) -> Field:
-    """A list for each node, in the order of its inputs or outputs; empty where it has none."""
+    """A list for each node, in the order of its inputs or outputs; empty if it has none."""
     text = as_text(column)
     known = et.values.filter(pl.col("is_output") == is_output)
     if column == "strides" and known.get_column(column).null_count() == known.height:

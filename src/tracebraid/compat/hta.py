@@ -21,12 +21,12 @@ from tracebraid.compat.et_fields import HTA_COLUMNS, IN_KINETO_TOO, field_of, fi
 from tracebraid.compat.hta_trace import Trace, TraceAnalysis
 from tracebraid.compat.rows import host_rows, nodes_of_rows, timeline_of_rows
 from tracebraid.errors import ArgumentError, InputError
+from tracebraid.model.coverage import OrphanKind
+from tracebraid.model.engine import Job
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.finding import reason_sentence
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.job import Job
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.reason import OrphanKind
-from tracebraid.model.sentences import reason_sentence
 from tracebraid.model.timeline import Timeline
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 
 
 class HtaTrace(Protocol):
-    """What is used of HTA's `Trace`: the DataFrames, the files, and the symbol table of both text columns."""
+    """Used part of HTA's `Trace`: the DataFrames, the files, and the symbol table of both text columns."""
 
     trace_files: dict[int, str]
     symbol_table: Any
@@ -78,7 +78,7 @@ def correlate_execution_trace(trace: HtaTrace, rank: int, et: ExecutionTrace) ->
 def correlate_execution_trace(
     trace: Job | LinkedTrace | Timeline | HtaTrace, rank: int, et: ExecutionTrace
 ) -> pl.DataFrame | None:
-    """Find the Execution Trace node of each host op of a rank: the column `et_node`, empty where none was proven.
+    """Find the Execution Trace node of each host op of a rank: the column `et_node`, empty if none was proven.
 
     HTA's `Trace` gets the column in its DataFrame of that rank, as float64 with NaN. Its ops are linked in the file
     that it was read from; where that is gone, by the ids and times in the DataFrame, which prove less.
@@ -206,7 +206,7 @@ def _check_et(et: object) -> None:
 
 
 _WARNED_OF = (FindingCode.RANKS_DIFFER, FindingCode.ANOTHER_RANK, FindingCode.ANOTHER_RUN)
-"""What makes links doubtful; of what was found, a warning says the first."""
+"""Findings that make links doubtful, in order; a warning names the first."""
 
 
 def _check_links(linked: LinkedTrace, et: ExecutionTrace) -> None:

@@ -1,4 +1,4 @@
-"""As much of HTA's `TraceAnalysis` and `Trace` as a script needs that correlates an Execution Trace, without HTA."""
+"""The subset of HTA's `TraceAnalysis` and `Trace` that correlates an Execution Trace, without HTA."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import polars as pl
 
 from tracebraid.api import open as open_job
 from tracebraid.api import read_timeline
-from tracebraid.compat.needs_pandas import as_pandas
 from tracebraid.errors import ArgumentError
-from tracebraid.model.category import Role, categories_of
+from tracebraid.extras import Extra, missing_extra
+from tracebraid.model.category import Category, Role, categories_of
 from tracebraid.model.expressions import as_text
+from tracebraid.model.quantities import NS_PER_US
 from tracebraid.model.timeline import Timeline
-from tracebraid.model.units import NS_PER_US
 
 __all__ = ["SymbolTable", "Trace", "TraceAnalysis"]
 
-_LEFT_OUT = ("Trace", *categories_of(Role.INSTANT))
+_LEFT_OUT = (Category.TRACE.value, *categories_of(Role.INSTANT))
 _NO_ID = -1
 
 
@@ -85,7 +85,7 @@ class Trace:
 
     def _frame(self, timeline: Timeline, start_ns: int) -> Any:
         table = _rows(timeline, start_ns)
-        return as_pandas(
+        return _as_pandas(
             table.with_columns(self.symbol_table.encode(table[name]) for name in ("cat", "name"))
         )
 
@@ -155,3 +155,11 @@ def _rows(timeline: Timeline, start_ns: int) -> pl.DataFrame:
             pl.col("stream", "correlation", "external_id").fill_null(_NO_ID),
         )
     )
+
+
+def _as_pandas(frame: pl.DataFrame) -> Any:
+    """The frame as a pandas DataFrame; pandas, or pyarrow which converts, may be missing."""
+    try:
+        return frame.to_pandas()
+    except ModuleNotFoundError as error:
+        raise missing_extra(Extra.PANDAS) from error

@@ -1,4 +1,4 @@
-"""What a command line of a peer asks for, in terms of `tracebraid link`."""
+"""Translate a peer's command line into arguments of `tracebraid link`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LinkCall:
         kineto: the Kineto trace.
         out: where ET+ goes.
         write: writes it.
-        rank: the rank that is named; None where none is.
+        rank: the rank that is named; None if none is.
     """
 
     et: Path

@@ -12,9 +12,9 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.quantities import NS_PER_US
 from tracebraid.model.schema import EVENTS, HOST_OPS, KINETO_TABLES, LANES, PROCESS_GROUPS
 from tracebraid.model.timeline import Timeline
-from tracebraid.model.units import NS_PER_US
 
 __all__ = ["host_rows", "nodes_of_rows", "timeline_of_rows"]
 

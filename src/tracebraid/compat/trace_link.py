@@ -9,7 +9,7 @@ import typer
 
 from tracebraid import api
 from tracebraid.compat.link_call import LinkCall
-from tracebraid.model.et_arrow import SUFFIX, is_arrow
+from tracebraid.model.op_schema import SUFFIX, is_arrow
 
 __all__ = ["Annotation", "EtFile", "ExactMatch", "KinetoFile", "call_of_trace_link", "plus_path"]
 
@@ -32,7 +32,7 @@ ExactMatch: TypeAlias = Annotated[bool, typer.Option("--exact-match", help="Take
 
 
 def call_of_trace_link(et_file: Path, kineto_file: Path) -> LinkCall:
-    """What trace_link is asked for.
+    """Arguments of trace_link.
 
     Raises:
         BadParameter: `et_file` is no file's name.
@@ -41,7 +41,7 @@ def call_of_trace_link(et_file: Path, kineto_file: Path) -> LinkCall:
 
 
 def plus_path(et: Path) -> Path:
-    """Where trace_link writes the ET+ of an Execution Trace: `x_plus.json` for `x.json`, and so with `.json.gz`.
+    """Return trace_link's path for the ET+ of an Execution Trace: `x_plus.json` for `x.json`, likewise `.json.gz`.
 
     For `x.arrow.zip` and `x.json.zst` it is `x_plus.json`.
 

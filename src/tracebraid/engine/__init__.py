@@ -1,1 +1,1 @@
-"""How work over many ranks runs: in this process, in a pool of processes, or on a Ray cluster."""
+"""Run work over many ranks: in this process, in a pool of processes, or on a Ray cluster."""

@@ -9,8 +9,6 @@ from typing import Any, Protocol, TypeAlias
 from tracebraid.errors import InputError
 from tracebraid.model.rank_files import RankFiles
 
-__all__ = ["Advanced", "Event", "Failed", "Finished", "Lost", "Raised", "Workers"]
-
 
 @dataclass(frozen=True, eq=False)
 class Finished:
@@ -43,11 +41,11 @@ class Raised:
 
 @dataclass(frozen=True)
 class Lost:
-    """The machine failed, not the work: the rank is tried again.
+    """The machine failed, not the work: the rank is retried.
 
     Args:
         number: the rank's index in the run.
-        why: what happened to its worker, as a clause: `its worker was killed by signal 9`.
+        why: the loss of its worker, as a clause: `its worker was killed by signal 9`.
     """
 
     number: int
@@ -66,22 +64,14 @@ Event: TypeAlias = Finished | Failed | Raised | Lost | Advanced
 
 
 class Workers(Protocol):
-    """Where ranks are worked on. A run submits ranks, waits for what happens, and closes it in the end."""
+    """Place where ranks run. A run submits ranks, waits for events, and closes it at the end."""
 
     def submit(self, number: int, files: RankFiles) -> None:
-        """Begin the work on a rank, without waiting for it. A worker that is gone is reported by `wait`.
-
-        Raises:
-            EngineError: no worker can be had at all.
-        """
+        """Begin the work on a rank, without waiting for it. A worker that is gone is reported by `wait`."""
         ...
 
     def wait(self) -> Sequence[Event]:
-        """Wait until something happened to a rank that was submitted, and report it; one event at least.
-
-        Raises:
-            EngineError: no worker can be had at all.
-        """
+        """Wait until something happened to a rank that was submitted, and report it; one event at least."""
         ...
 
     def close(self) -> None:

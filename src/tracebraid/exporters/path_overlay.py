@@ -10,9 +10,7 @@ import msgspec
 import polars as pl
 
 from tracebraid.model.expressions import as_text
-from tracebraid.model.graph.critical_path import CriticalPath
-
-__all__ = ["overlay_chunks"]
+from tracebraid.model.graph import CriticalPath
 
 _OF_NO_RANK = -1
 """The process of collectives of several ranks, in which no rank has a share of its own."""
@@ -27,9 +25,6 @@ def overlay_chunks(path: CriticalPath) -> Iterator[bytes]:
 
     The times are those of the path, relative to `baseTimeNanoseconds` as Kineto writes them; an arrow leads from each
     segment to the next of its step. Equal paths give equal bytes.
-
-    Args:
-        path: the critical path.
     """
     segments = path.segments
     base_ns = int(segments.get_column("start_ns").min() or 0) if segments.height else 0  # type: ignore[arg-type]

@@ -1,1 +1,1 @@
-"""Where files lie: on disk or behind a URL, listed and read through one interface."""
+"""List and read files on disk or behind a URL through one interface."""

@@ -3,18 +3,62 @@
 from __future__ import annotations
 
 import os
+import select
+import signal
+import stat
+import sys
+import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem.file_view import FileView, whole_range
-from tracebraid.filesystem.interface import Entry, Kind, OpenFile
-from tracebraid.filesystem.pipe import read_pipe
-from tracebraid.filesystem.reading import reading
+from tracebraid.filesystem.interface import Entry, FileView, Kind, OpenFile, whole_range
+from tracebraid.filesystem.paths import reading
 
-__all__ = ["LocalFile", "LocalFiles", "MemoryFile", "read_range"]
+_WAIT_FOR_WRITER_S = 5.0
+"""Time for a writer to open its end; a shell's substitution has it open already."""
+_POLL_S = 0.02
+_BLOCK_BYTES = 1 << 20
+
+
+def read_standard_input() -> bytes:
+    """All of standard input; Ctrl-C ends the wait for more of it."""
+    # The handler that polars puts around Python's own lets the kernel go on with the call that the signal interrupted.
+    signal.siginterrupt(signal.SIGINT, True)
+    return sys.stdin.buffer.read()
+
+
+def read_pipe(path: str) -> bytes:
+    """All that is written into a pipe until its last writer closes it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            raise InputError(path, "this is a device, not a file", "Name a trace file")
+        return _read(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(path: str, descriptor: int) -> bytes:
+    blocks: list[bytes] = []
+    give_up = time.monotonic() + _WAIT_FOR_WRITER_S
+    while True:
+        try:
+            block = os.read(descriptor, _BLOCK_BYTES)
+        except BlockingIOError:
+            # Somebody has it open for writing, and has written nothing yet. No signal is lost in this call.
+            select.select([descriptor], [], [])
+            continue
+        if block:
+            blocks.append(block)
+        elif blocks:
+            return b"".join(blocks)
+        elif time.monotonic() > give_up:
+            raise InputError(path, "no process writes to this pipe", "Start its writer first, or name a file")
+        else:
+            time.sleep(_POLL_S)
 
 
 @dataclass(frozen=True)
@@ -62,7 +106,7 @@ class LocalFiles:
                 descriptor = os.open(path, os.O_RDONLY)
                 return LocalFile(path, os.fstat(descriptor).st_size, descriptor)
         except ValueError as error:
-            raise InputError(path, f"this is no path ({error})", "Check the path") from None
+            raise InputError(path, f"this is not a path ({error})", "Check the path") from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +127,7 @@ class LocalFile:
         Read, not mapped: the pages of a mapped file count as resident memory, and are faulted in page by page.
         """
         with reading(self.path):
-            return _read(self.descriptor, start, stop)
+            return _read_of_local(self.descriptor, start, stop)
 
     def blocks(self, block_bytes: int) -> Iterator[bytes]:
         """See `OpenFile`."""
@@ -125,15 +169,11 @@ class MemoryFile:
 
 
 def read_range(path: str, start: int, stop: int) -> bytes:
-    """The bytes of a file on disk from `start` up to `stop`, for a process that has it not open.
-
-    Raises:
-        InputError: the file is shorter, or cannot be read.
-    """
+    """The bytes of a file on disk from `start` up to `stop`, for a process that has it not open."""
     with reading(path):
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            return whole_range(path, _read(descriptor, start, stop), stop - start)
+            return whole_range(path, _read_of_local(descriptor, start, stop), stop - start)
         finally:
             os.close(descriptor)
 
@@ -148,7 +188,7 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
         return Kind.OTHER
 
 
-def _read(descriptor: int, start: int, stop: int) -> bytes:
+def _read_of_local(descriptor: int, start: int, stop: int) -> bytes:
     data = os.pread(descriptor, stop - start, start)
     while len(data) < stop - start and (
         more := os.pread(descriptor, stop - start - len(data), start + len(data))

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
+from tracebraid.errors import InputError
 from tracebraid.model.printable import encodable
-
-__all__ = [
-    "KnownPath",
-    "is_url",
-    "joined",
-    "name_of",
-    "parent_of",
-    "resolved_name",
-    "scheme_of",
-    "shown",
-    "text_of",
-    "within",
-]
 
 if TYPE_CHECKING:
     from tracebraid.filesystem.interface import FileSystem
@@ -33,7 +24,7 @@ _USER = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
 _ANY_USER = re.compile(r"(?<=://)[^/@]*@")
 
 
-class KnownPath(str):
+class ResolvedPath(str):
     """A path with the file system that it belongs to, so that an archive's index is read once for all its members.
 
     `text_of`, `joined` and `parent_of` keep it; `str` gives the text alone.
@@ -42,7 +33,7 @@ class KnownPath(str):
     files: FileSystem
 
     @classmethod
-    def of(cls, text: str, files: FileSystem) -> KnownPath:
+    def of(cls, text: str, files: FileSystem) -> ResolvedPath:
         """A path of a file system."""
         path = cls(text)
         path.files = files
@@ -50,7 +41,7 @@ class KnownPath(str):
 
 
 def is_url(path: str | Path) -> bool:
-    """Whether a path is a URL, such as `s3://bucket/traces`."""
+    """Return whether a path is a URL, such as `s3://bucket/traces`."""
     return isinstance(path, str) and _URL.match(path) is not None
 
 
@@ -85,17 +76,17 @@ def joined(folder: str, *names: str) -> str:
 
 
 def text_of(path: str | Path) -> str:
-    """A path as a string, which keeps its file system where it has one."""
+    """Convert a path to a string that keeps its file system."""
     return path if isinstance(path, str) else str(path)
 
 
 def _kept(path: str, other: str) -> str:
     """Another path of the same file system."""
-    return KnownPath.of(other, path.files) if isinstance(path, KnownPath) else other
+    return ResolvedPath.of(other, path.files) if isinstance(path, ResolvedPath) else other
 
 
 def resolved_name(path: str) -> str:
-    """The name of a folder or file for people, also where the path is relative, such as `.`."""
+    """Return the name of a folder or file for people, even for relative paths such as `.`."""
     return encodable(name_of(path) if is_url(path) else Path(path).resolve().name)
 
 
@@ -109,7 +100,7 @@ def within(folder: str, path: str) -> str:
 
 
 def shown(path: str | Path) -> str:
-    """A path as messages and answers name it: without the user and the query of a URL, which may be secret."""
+    """Return a path for messages and answers: without user and query of a URL, which may be secret."""
     if not is_url(path):
         return str(path)
     url = str(path)
@@ -125,3 +116,24 @@ def _body(url: str) -> str:
 def _public(url: str) -> str:
     """A URL up to where a signature may begin, also where a query is no part of its scheme."""
     return re.split(r"\?(?=[^/]*=)", _body(url), maxsplit=1)[0]
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Convert an OSError of the block into an `InputError` that names the file or folder."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(str(path), "there is no such file", "Check the path") from None
+    except OSError as error:
+        problem = f"it cannot be read ({error.strerror or error})"
+        raise InputError(str(path), problem, "Check the file and its rights") from None
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether the host of a URL is this machine, by its address or as `localhost`."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

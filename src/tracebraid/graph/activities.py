@@ -8,22 +8,108 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.device.device_events import device_events_by_step
-from tracebraid.analysis.event_columns import event_columns
-from tracebraid.analysis.host.host_rows import HostRows, events_of_rows, host_rows
-from tracebraid.analysis.host.surroundings import surroundings
+from tracebraid.analysis.device import (
+    device_events,
+    device_events_by_step,
+    event_columns,
+    fetched,
+    rows_of_events,
+)
+from tracebraid.analysis.host.host_rows import (
+    NO_ROW,
+    HostRows,
+    events_of_rows,
+    host_rows,
+    host_work,
+    modules_of_rows,
+    names_of_rows,
+    surroundings,
+    user_frames,
+)
+from tracebraid.analysis.kernels.kernels import device_work
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
-from tracebraid.graph.activity_columns import with_descriptions
+from tracebraid.errors import InputError
 from tracebraid.graph.hosts.backend_ranges import backend_ranges
 from tracebraid.model.category import Role, categories_of
-from tracebraid.model.device_kind import COMMUNICATION, MEMORY
+from tracebraid.model.device_peaks import COMMUNICATION, MEMORY
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
-from tracebraid.model.graph.codes import ActivityKind
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.graph import ActivityKind
+from tracebraid.model.kernel_family import family_of_op
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.schema.graph import ACTIVITIES
+from tracebraid.model.schema.links import ACTIVITIES
 
-__all__ = ["RankActivities", "rank_activities"]
+_NAME_TYPE = pl.Categorical()
+
+
+def with_descriptions(table: pl.DataFrame, linked: LinkedTrace) -> tuple[pl.DataFrame, tuple[Finding, ...]]:
+    """Build the activities of a rank with family, module, shapes, node and bytes, and findings."""
+    event, op = table.get_column("event_id"), table.get_column("op_event")
+    host_ops, work = linked.timeline.host_ops, linked.timeline.device_work
+    nodes, findings = _nodes(linked, op)
+    context, rows = surroundings(linked), _host_row(table.height, linked)
+    described = table.with_columns(
+        _families(table, linked),
+        modules_of_rows(linked, context.module[rows]).alias("module"),
+        names_of_rows(linked, context.annotation[rows]).alias("annotation"),
+        user_frames(linked).gather(pl.Series(rows).set(pl.Series(rows) < 0, None)).alias("frames"),
+        *_host_work(table, linked),
+        _of_events(host_ops, op, "input_dims").alias("shapes"),
+        nodes,
+        _of_events(work, event, "size_bytes"),
+    )
+    return described, findings
+
+
+def _of_events(table: pl.DataFrame, events: pl.Series, column: str) -> pl.Series:
+    rows = rows_of_events(table.get_column("event_id"), events)
+    values: pl.Series = fetched(table.select(column), rows).to_series()
+    return values
+
+
+def _families(table: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
+    """Family of device work by its kernel, of ops by their kernels; each name is classified once."""
+    of_work = device_work(linked).get_column("family").cast(_NAME_TYPE)
+    host = table.head(table.height - len(of_work))
+    is_op = host.get_column("kind").cast(pl.String) == ActivityKind.OP.value
+    names = host.get_column("name").set(~is_op, None)
+    distinct = names.unique().drop_nulls()
+    decided = [family_of_op(name) for name in distinct.cast(pl.String).to_list()]
+    of_name = pl.Series([family and family.value for family in decided], dtype=pl.String).cast(_NAME_TYPE)
+    of_host = names.replace_strict(distinct, of_name, default=None, return_dtype=_NAME_TYPE)
+    families: pl.Series = pl.concat([of_host, of_work]).alias("family")
+    return families
+
+
+def _host_row(count: int, linked: LinkedTrace) -> NDArray[np.int64]:
+    """The row of `host_tree` of each activity; of device work that of the call that launched it; -1: none."""
+    host = host_rows(linked)
+    found = np.full(count, NO_ROW, dtype=np.int64)
+    found[: len(host.event_id)] = np.arange(len(host.event_id))
+    launch = device_events(linked).select(pl.coalesce("call_event", "op_event").fill_null(-1)).to_series()
+    if len(launch):
+        found[count - len(launch) :] = host.rows(launch.to_numpy())
+    return found
+
+
+def _host_work(table: pl.DataFrame, linked: LinkedTrace) -> list[pl.Series]:
+    found = host_work(linked)
+    return [found.extend_constant(None, table.height - len(found)).alias("host_work")]
+
+
+def _nodes(linked: LinkedTrace, op: pl.Series) -> tuple[pl.Series, tuple[Finding, ...]]:
+    """The nodes of ops; null without an Execution Trace that can be read and fits: the graph needs none."""
+    nothing = pl.select(pl.repeat(None, len(op), dtype=pl.Int64).alias("node_id")).to_series()
+    if not linked.has_et:
+        return nothing, ()
+    try:
+        links = linked.host_links
+    except InputError as error:
+        unread = Finding.of(FindingCode.GRAPH_WITHOUT_NODES, error.path, error.where, problem=error.problem)
+        return nothing, (unread,)
+    return _of_events(links.sort("event_id"), op, "node_id"), ()
+
 
 _Ints = NDArray[np.int64]
 
@@ -45,7 +131,7 @@ class RankActivities:
         lanes: the threads, in the order of their activities.
         device_events: the events of device work, in the order of their activities.
         of_event: the activity of each event of the timeline; -1: it has none.
-        findings: what was noticed, such as an Execution Trace that cannot be read.
+        findings: findings, such as an unreadable Execution Trace.
     """
 
     table: pl.DataFrame
@@ -66,23 +152,18 @@ class RankActivities:
         return len(self.host.event_id) + len(self.lanes)
 
 
-def rank_activities(linked: LinkedTrace, annotation: str) -> RankActivities:
-    """The activities of a rank.
-
-    Args:
-        linked: one rank.
-        annotation: what marks a step.
-    """
+def rank_activities(linked: LinkedTrace) -> RankActivities:
+    """The activities of a rank."""
     host = host_rows(linked)
     lanes = np.unique(host.lane)
-    on_host = _on_host(linked, host, annotation)
-    on_device = _on_device(linked, annotation)
+    on_host = _on_host(linked, host)
+    on_device = _on_device(linked)
     threads = _threads(linked, host, lanes)
     table = pl.concat(
         ACTIVITIES.conform(part.with_columns(rank=pl.lit(linked.rank)), fill_missing=True)
         for part in (on_host, threads, on_device)
     )
-    table, findings = with_descriptions(table, linked, annotation)
+    table, findings = with_descriptions(table, linked)
     event = table.get_column("event_id")
     of_event = np.full(linked.timeline.events.height, -1, dtype=np.int64)
     known = event.is_not_null().to_numpy()
@@ -91,14 +172,14 @@ def rank_activities(linked: LinkedTrace, annotation: str) -> RankActivities:
     return RankActivities(table, host, lanes, works, of_event, findings)
 
 
-def _on_host(linked: LinkedTrace, host: HostRows, annotation: str) -> pl.DataFrame:
+def _on_host(linked: LinkedTrace, host: HostRows) -> pl.DataFrame:
     events = pl.Series("event_id", host.event_id)
     name, category, start = event_columns(
         linked.timeline, events, name="name", category="category", start_ns="ts_ns"
     )
     kinds = {category: kind.value for role, kind in _KIND_BY_ROLE.items() for category in categories_of(role)}
-    ops = events_of_rows(linked, surroundings(linked, annotation).op[:-1]).alias("op_event")
-    steps = step_of_moments(start.alias("ts_ns").to_frame(), step_windows(linked, annotation))
+    ops = events_of_rows(linked, surroundings(linked).op[:-1]).alias("op_event")
+    steps = step_of_moments(start.alias("ts_ns").to_frame(), step_windows(linked))
     return pl.DataFrame(
         {
             "event_id": events,
@@ -142,8 +223,8 @@ def _threads(linked: LinkedTrace, host: HostRows, lanes: _Ints) -> pl.DataFrame:
     )
 
 
-def _on_device(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    work = device_events_by_step(linked, annotation)
+def _on_device(linked: LinkedTrace) -> pl.DataFrame:
+    work = device_events_by_step(linked)
     streams = linked.timeline.lanes.select("lane", pl.col("tid").alias("stream"))
     op = work.get_column("op_event")
     return work.join(streams, on="lane", how="left", maintain_order="left").select(

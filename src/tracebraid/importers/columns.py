@@ -11,22 +11,6 @@ from numpy.typing import NDArray
 
 from tracebraid.model.column import INT64_NULL
 
-__all__ = [
-    "ColumnData",
-    "Interned",
-    "Interner",
-    "TableData",
-    "first_of",
-    "float_column",
-    "int_column",
-    "interned_column",
-    "joined",
-    "missing",
-    "missing_column",
-    "renamed",
-    "taken",
-]
-
 
 class Interner(dict[object, int]):
     """Gives each new value the next number; `interner[value]` is its number."""
@@ -85,7 +69,7 @@ def renamed(column: Interned, rename: Callable[[object], object]) -> Interned:
 
 
 def joined(first: ColumnData, second: ColumnData) -> ColumnData:
-    """Two runs of rows of one column, one after the other."""
+    """Two runs of rows of one column, in turn."""
     if isinstance(first, Interned) and isinstance(second, Interned):
         number = {value: i for i, value in enumerate(first.values)}
         renumber = np.array([number.setdefault(v, len(number)) for v in second.values] + [-1], dtype=np.int32)
@@ -95,7 +79,7 @@ def joined(first: ColumnData, second: ColumnData) -> ColumnData:
 
 
 def first_of(first: ColumnData, second: ColumnData) -> ColumnData:
-    """Row by row the first value, or where that is missing the second; of integers or of repeating values."""
+    """Coalesce two columns of integers or repeating values."""
     if isinstance(first, Interned) and isinstance(second, Interned):
         both = joined(first, second)
         assert isinstance(both, Interned), "two interned columns join to one"
@@ -116,7 +100,7 @@ def missing_column(like: ColumnData, rows: int) -> ColumnData:
 
 
 def int_column(values: list[int | None]) -> NDArray[np.int64]:
-    """Integers; None and what int64 cannot hold become `INT64_NULL`."""
+    """Convert to int64; None and values out of range become `INT64_NULL`."""
     try:
         return np.array(values, dtype=np.int64)
     except (TypeError, OverflowError, ValueError):
@@ -130,7 +114,7 @@ def float_column(values: list[float | None]) -> NDArray[np.float64]:
 
 
 def missing(data: ColumnData) -> NDArray[np.bool_]:
-    """Which rows have no value."""
+    """Boolean mask of rows without a value."""
     if isinstance(data, Interned):
         return data.codes < 0
     return np.isnan(data) if data.dtype == np.float64 else data == INT64_NULL

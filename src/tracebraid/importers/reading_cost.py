@@ -1,14 +1,15 @@
-"""What reading a rank and answering about it takes, estimated from the sizes of its files."""
+"""Estimate the memory and time of reading and analysing a rank from the sizes of its files."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 from tracebraid.filesystem.choose import archive_of
 from tracebraid.model.engine import RankCost
 
-__all__ = ["reading_cost"]
+if TYPE_CHECKING:
+    from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 
 _PEAK_OVER_JSON = 11
 """The most memory that a command takes for a byte of JSON: `report` of a trace of 54 MB; most take 3 to 8."""
@@ -16,17 +17,13 @@ _JSON_OVER_PACKED = 20
 """Uncompressed over compressed size: 13 to 27 for our test traces."""
 _PACKED = (".gz", ".zst", ".zip")
 _S_PER_BYTE = 3e-8
-"""Time for a byte of JSON: of 54 MB `summary` takes 0.8 s and `report` 2.2 s. See `python -m benchmarks.engine`."""
+"""Time for a byte of JSON: of 54 MB `summary` takes 0.8 s and `report` 2.2 s. See `python -m benchmarks engine`."""
 _S_PER_RANK = 0.03
 """Time for a rank, however small; the same measurement."""
 
 
 def reading_cost(*paths: str | None) -> RankCost | None:
-    """What a rank takes; None where the size of a file is not known.
-
-    Args:
-        paths: the files of the rank; None stands for a file that there is not.
-    """
+    """Estimate the cost of a rank; None if the size of a file is unknown."""
     sizes_bytes = [_json_bytes(path) for path in paths if path is not None]
     known = [size_bytes for size_bytes in sizes_bytes if size_bytes is not None]
     if len(known) < len(sizes_bytes):

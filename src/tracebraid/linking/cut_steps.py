@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from tracebraid.errors import InputError
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.number_ranges import numbers_text
+from tracebraid.model.quantities import numbers_text
 from tracebraid.model.step import step_events
 from tracebraid.model.timeline import Timeline
-
-__all__ = ["cut_to_steps"]
 
 _Ints = NDArray[np.int64]
 _NUMBER = r"#(\d{1,18})$"
@@ -26,16 +24,8 @@ def cut_to_steps(timeline: Timeline, launches: pl.DataFrame, steps: Sequence[ran
     """The timeline of some of the profiler's steps.
 
     It has the events that run while one of these steps does on the host, the device work that these launch, the calls
-    and ops that launch device work of that time, and the arrows with an end in that time; events are numbered anew, in
+    and ops that launch device work of that time, and the arrows with an end in that time; events are numbered again, in
     their order. What has no time (counters, odd events, facts of the process) stays whole. A finding says so.
-
-    Args:
-        timeline: the whole.
-        launches: see `model.schema.LAUNCHES`.
-        steps: the numbers of the steps.
-
-    Raises:
-        InputError: it has none of these steps.
     """
     marks = step_events(timeline).with_columns(
         pl.col("step").cast(pl.String).str.extract(_NUMBER).cast(pl.Int64).alias("number")

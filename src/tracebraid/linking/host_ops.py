@@ -1,4 +1,4 @@
-"""Execution Trace node to host op: by `Record function id`, else by `External id` where that is proven."""
+"""Link Execution Trace nodes to host ops by `Record function id`, else by a proven `External id`."""
 
 from __future__ import annotations
 
@@ -6,27 +6,94 @@ from dataclasses import dataclass, replace
 
 import polars as pl
 
-from tracebraid.linking.alignment.approximate import link_approximately
-from tracebraid.linking.names import SAME_NAME, as_kineto_writes
-from tracebraid.linking.origin import origin_findings, unproven_findings
+from tracebraid.linking.nesting import SAME_NAME, as_kineto_writes
+from tracebraid.model.coverage import OrphanReason
 from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
-from tracebraid.model.finding import Finding
-from tracebraid.model.matched import Matched
-from tracebraid.model.matching import BEST, Matching
-from tracebraid.model.reason import OrphanReason
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.matching import BEST, Matched, Matching
+from tracebraid.model.process import (
+    Contradiction,
+    Process,
+    contradictions,
+    process_of_et,
+    process_of_timeline,
+)
 from tracebraid.model.schema import HOST_LINKS, NODE_LINKS
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["HostLinks", "link_hosts"]
+_OF_A_RUN = {Contradiction.START, Contradiction.WORLD_SIZE}
+"""Values that differ between runs, and are the same on all ranks of one."""
+_MOST_NAMED_OTHERWISE = 0.1
+"""Share of differing names: between two runs most differ; within one, only ops that a damaged file mixed up."""
+_OF_A_RANK = {Contradiction.RANK, Contradiction.GROUP_RANKS, Contradiction.DEVICES}
+
+
+def origin_findings(et: ExecutionTrace, timeline: Timeline) -> list[Finding]:
+    """`another-run` or `another-rank`, where the two traces cannot be of one process; nothing if they may be.
+
+    Times, or worlds, that differ are those of another run. Without these, what is special to a rank shows another
+    rank, and so does another process of a world of several ranks that recorded at the same time.
+    """
+    of_et, of_kineto = process_of_et(et), process_of_timeline(timeline)
+    found = contradictions(of_et, of_kineto)
+    if not found:
+        return []
+    world = of_kineto.world_size or of_et.world_size or 1
+    recorded_together = of_et.span_ns is not None and of_kineto.span_ns is not None
+    is_of_rank = bool(_OF_A_RANK.intersection(found)) or (world > 1 and recorded_together)
+    differences = "; ".join(_difference(contradiction, of_et, of_kineto) for contradiction in found)
+    details: dict[str, object] = {"kineto": timeline.path, "differences": differences}
+    if is_of_rank and not _OF_A_RUN.intersection(found):
+        return [Finding(FindingCode.ANOTHER_RANK, et.path, details=details)]
+    return [Finding(FindingCode.ANOTHER_RUN, et.path, details=details)]
+
+
+def unproven_findings(
+    et: ExecutionTrace, timeline: Timeline, same_name: int, other_name: int
+) -> list[Finding]:
+    """`another-run` or `another-window`, where ids of both traces link too little, though nothing else contradicts."""
+    if not (et.op_nodes.get_column("rf_id") > 0).any():
+        return []
+    if other_name > _MOST_NAMED_OTHERWISE * (same_name + other_name):
+        details = {
+            "case": FindingCase.OTHER_NAMES,
+            "kineto": timeline.path,
+            "shared": same_name + other_name,
+            "other_names": other_name,
+        }
+        return [Finding(FindingCode.ANOTHER_RUN, et.path, details=details)]
+    if same_name + other_name == 0:
+        return [Finding.of(FindingCode.ANOTHER_WINDOW, et.path, kineto=timeline.path)]
+    return []
+
+
+def _difference(contradiction: Contradiction, et: Process, kineto: Process) -> str:
+    if contradiction is Contradiction.PROCESS_ID:
+        return f"process {min(et.pids)} here, {min(kineto.pids)} there"
+    if contradiction is Contradiction.START:
+        return "they were recorded at different times, in whatever time zone"
+    if contradiction is Contradiction.RANK:
+        return f"rank {et.rank} here, {kineto.rank} there"
+    if contradiction is Contradiction.WORLD_SIZE:
+        return f"{et.world_size} ranks here, {kineto.world_size} there"
+    if contradiction is Contradiction.GROUP_RANKS:
+        return "their process groups hold different ranks"
+    return f"devices {_listed(et.devices)} here, {_listed(kineto.devices)} there"
+
+
+def _listed(numbers: frozenset[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
+
 
 _ENOUGH_NAMES = 3
-"""Threads with fewer different names may agree by chance, where ids drift apart on other threads. Chosen."""
+"""Minimum different names of a thread (heuristic): with fewer, ids may agree by chance."""
 _MOST = 0.5
 """The share of the smaller trace that ids must link, else the two are aligned. See docs/linking.md."""
 _ALMOST_ALL = 0.9
-"""The share of equal ids whose names must agree, else the ids are those of another run. See docs/linking.md."""
+"""Minimum share of equal ids with equal names; below, the ids are of another run. See docs/linking.md."""
 _ANY_ID = (0, 2**63 - 1)
 """All record-function ids."""
 
@@ -44,14 +111,10 @@ class HostLinks:
 def link_hosts(
     et: ExecutionTrace | None, timeline: Timeline, tree: pl.DataFrame, matching: Matching
 ) -> HostLinks:
-    """Link each host op to the node that is the same op, where ids and names prove it, else by alignment.
+    """Link each host op to the node of the same op if ids and names prove it, else by alignment.
 
     A pair with equal ids and different names is no link. Ids that several nodes carry (forked workers write
     into one file) link where the name leaves one pair only. Ids of another process link nothing.
-
-    Raises:
-        ProgramError: ids prove nothing, and the two are of different programs.
-        ArgumentError: the annotation or iteration that was asked for is not there.
     """
     ops = _ops(timeline, tree)
     if et is None:
@@ -72,6 +135,9 @@ def link_hosts(
         # Of another run or window: what links there, links by chance.
         origin = tuple(unproven_findings(et, timeline, *_agreeing(exact)))
         exact = _exact(ops, nodes.with_columns(rf_id=pl.lit(0)))
+    # Most traces are linked by ids.
+    from tracebraid.linking.alignment.approximate import link_approximately
+
     found = link_approximately(et, timeline, tree, (exact.hosts, exact.nodes), matching)
     return HostLinks(found.hosts, found.nodes, found.matched, origin)
 
@@ -107,7 +173,8 @@ def _has_rf_ids(ops: pl.DataFrame) -> bool:
 
 
 def _are_proven(exact: HostLinks, node_count: int) -> bool:
-    """Whether ids prove all that can be linked: most of one trace is linked, and ids that agree have names that do.
+    """Return whether ids prove all that can be linked: most of one trace is linked, and ids that agree have names
+    that do.
 
     Ids of another run would agree here and there, but then most of their names do not.
     """
@@ -117,7 +184,7 @@ def _are_proven(exact: HostLinks, node_count: int) -> bool:
 
 
 def _agreeing(exact: HostLinks) -> tuple[int, int]:
-    """How many host ops have a node with their id and name, and how many one with their id and another name."""
+    """Return how many host ops have a node with their id and name, and how many one with their id and another name."""
     reason = exact.hosts.get_column("reason").cast(pl.String)
     return exact.hosts.get_column("node_id").count(), int((reason == OrphanReason.OTHER_NAME.value).sum())
 

@@ -1,27 +1,258 @@
-"""Which host event lies inside which, and inclusive and exclusive times, from the intervals alone."""
+"""Nest host events by their intervals, and compute inclusive and exclusive times."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.linking.plain_nesting import HostRows, plain_nesting
-from tracebraid.linking.python_frames import proven_ends
-from tracebraid.linking.rounding import TOLERANCE_NS
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.quantities import NS_PER_MS
 from tracebraid.model.schema import HOST_TREE
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["TOLERANCE_NS", "host_tree"]
-
 _Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
+_NONE = -1
+_LARGEST = 1 << 62
+"""Times of all threads are laid in turn: as long as they fit."""
+
+
+@dataclass(frozen=True)
+class HostRows:
+    """Sort host events by thread, start, and nesting order.
+
+    Args:
+        lane: the thread.
+        start: ns.
+        end: ns.
+        is_op: whether it is an op or annotation.
+        is_frame: whether it is a Python frame; events that are neither are calls.
+    """
+
+    lane: _Ints
+    start: _Ints
+    end: _Ints
+    is_op: _Bools
+    is_frame: _Bools
+
+    def __getitem__(self, rows: _Ints | _Bools) -> HostRows:
+        """Some of the rows."""
+        return HostRows(*(column[rows] for column in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class PlainNesting:
+    """Nesting of plain threads' events.
+
+    Args:
+        is_plain: whether the thread of each row is plain; of the other rows nothing is said.
+        parent: row of the op that encloses each row; -1: none.
+        depth: number of ops that enclose it.
+    """
+
+    is_plain: _Bools
+    parent: _Ints
+    depth: _Ints
+
+
+def plain_nesting(rows: HostRows) -> PlainNesting:
+    """Compute the nesting of plain threads' events, in O(n log n)."""
+    count = len(rows.lane)
+    parent, depth = np.full(count, _NONE, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    thread = np.cumsum(np.r_[True, rows.lane[1:] != rows.lane[:-1]]) - 1 if count else rows.lane
+    spread = _sequential_intervals(rows, thread)
+    if spread is None:
+        return PlainNesting(np.zeros(count, dtype=np.bool_), parent, depth)
+    start, end = spread
+    ops, calls = np.flatnonzero(rows.is_op), np.flatnonzero(~rows.is_op & ~rows.is_frame)
+    fault = rows.is_frame | (rows.end < rows.start)
+    # A call must end before the next event of its thread begins.
+    fault[calls] |= np.r_[start[1:], _LARGEST][calls] < end[calls]
+    op_parent, op_depth, op_fault = _of_ops(start[ops], end[ops])
+    fault[ops] |= op_fault
+    parent[ops], depth[ops] = _at(ops, op_parent), op_depth
+    op_of_call = _of_calls(start[calls], end[calls], start[ops], end[ops], op_parent)
+    known = op_of_call != _NONE
+    fault[calls[known]] |= end[calls[known]] > end[ops[op_of_call[known]]]
+    parent[calls] = _at(ops, op_of_call)
+    depth[calls[known]] = op_depth[op_of_call[known]] + 1
+    has_fault = np.zeros(int(thread[-1]) + 1 if count else 0, dtype=np.bool_)
+    has_fault[thread[fault]] = True
+    return PlainNesting(~has_fault[thread], parent, depth)
+
+
+def _sequential_intervals(rows: HostRows, thread: _Ints) -> tuple[_Ints, _Ints] | None:
+    """Starts and ends, where each thread begins after the last has ended; None if the numbers do not allow it."""
+    if not len(thread):
+        return rows.start, rows.end
+    first, last = int(rows.start.min()), int(np.maximum(rows.start, rows.end).max())
+    # Two apart, so that no event of a thread begins where one of the thread before may end.
+    length = last - first + 2
+    if length * (int(thread[-1]) + 1) >= _LARGEST:
+        return None
+    shift = thread * length - first
+    return rows.start + shift, np.maximum(rows.end, rows.start) + shift
+
+
+def _of_ops(start: _Ints, end: _Ints) -> tuple[_Ints, _Ints, _Bools]:
+    """Return each op's parent (-1: none), its depth, and whether its thread is not plain.
+
+    An op is over at the first later op that starts behind its end, or at its end and has a length. Those that are
+    not over enclose the ops that follow; the innermost is the last op of the depth above.
+    """
+    count = len(start)
+    number = np.arange(count)
+    long = np.flatnonzero(end > start)
+    behind = np.searchsorted(start, end, side="right")
+    at_end = np.searchsorted(start[long], end, side="left")
+    # For an op without length, of those that start with it only later ones.
+    at_end = np.where(end > start, at_end, np.searchsorted(long, number, side="right"))
+    over = np.minimum(behind, np.r_[long, count][at_end])
+    depth = number - np.cumsum(np.bincount(over, minlength=count + 1))[:count]
+    order = np.argsort(depth, kind="stable")
+    keys = depth[order] * (count + 1) + order
+    before = np.searchsorted(keys, (depth - 1) * (count + 1) + number) - 1
+    parent = np.where(depth > 0, order[np.maximum(before, 0)], _NONE) if count else number
+    inside = parent >= 0
+    outer = np.maximum(parent, 0)
+    holds = (depth[outer] == depth - 1) & (over[outer] > number) & (end[outer] >= end) if count else inside
+    return parent, depth, inside & ~holds
+
+
+def _of_calls(start: _Ints, end: _Ints, op_start: _Ints, op_end: _Ints, op_parent: _Ints) -> _Ints:
+    """The innermost op that is open at each call; one that ends as a call with a length starts is not."""
+    op_of_call = np.searchsorted(op_start, start, side="right") - 1
+    until = np.where(end > start, start + 1, start)
+    over = np.flatnonzero(op_of_call >= 0)
+    while len(over := over[op_end[op_of_call[over]] < until[over]]):
+        op_of_call[over] = op_parent[op_of_call[over]]
+        over = over[op_of_call[over] >= 0]
+    found: _Ints = op_of_call
+    return found
+
+
+def _at(rows: _Ints, numbers: _Ints) -> _Ints:
+    """The row of each number; -1 for -1."""
+    found: _Ints = np.r_[rows, _NONE][numbers]
+    return found
+
+
+TOLERANCE_NS = 1000
+"""Maximum overhang of a child over its parent: traces in µs round to it, those in ns overlap by less."""
+
+
+EXIT_NS = 1_000_000
+"""Maximum time that a built-in function continues after closing an annotation: 1 ms; traces have some µs."""
+
+_BUILT_IN = "<built-in "
+_TABLE_SCHEMA = {"event_id": pl.Int64, "python_id": pl.Int64, "python_parent_id": pl.Int64}
+_FRAME_SCHEMA = {"event_id": pl.Int64, "proven_end_ns": pl.Int64}
+
+
+def proven_ends(timeline: Timeline) -> pl.DataFrame:
+    """The frames that end late, and when they ended at the latest: `event_id`, `proven_end_ns`.
+
+    Kineto names each frame's caller by its `Python parent id`. A frame is over when its caller calls another
+    function, and when its caller returns.
+    """
+    frames = _frames(timeline)
+    if frames.is_empty():
+        return pl.DataFrame(schema=_FRAME_SCHEMA)
+    of_caller = ["lane", "python_parent_id"]
+    cut = frames.sort(*of_caller, "ts_ns", "event_id").with_columns(
+        pl.min_horizontal("end_ns", pl.col("ts_ns").shift(-1).over(of_caller)).alias("cut_ns")
+    )
+    callers = cut.select("lane", pl.col("python_id").alias("python_parent_id"), caller_end_ns="cut_ns")
+    cut = cut.join(callers.unique(of_caller, keep="none"), on=of_caller, how="left").with_columns(
+        pl.when(pl.col("caller_end_ns") >= pl.col("ts_ns"))
+        .then(pl.min_horizontal("cut_ns", "caller_end_ns"))
+        .otherwise("cut_ns")
+        .alias("proven_end_ns")
+    )
+    late = cut.filter(pl.col("end_ns") > pl.col("proven_end_ns") + TOLERANCE_NS)
+    return late.select(list(_FRAME_SCHEMA))
+
+
+def frame_end_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]:
+    """Count the frames with a wrong end in the Kineto trace, as a finding.
+
+    That is proven by other frames (`proven_ends`), or by the op that a frame began in, which cannot end before what
+    it calls. A frame that closes an annotation does outlast it; a built-in function by no more than `EXIT_NS`.
+    """
+    if not timeline.has_role(Role.PYTHON):
+        return []
+    events = timeline.events.select("event_id", "name", "category", "ts_ns", "dur_ns")
+    frames = events.filter(as_text("category").is_in(categories_of(Role.PYTHON)))
+    table = timeline.tables.get("python_functions", pl.DataFrame(schema=_TABLE_SCHEMA))
+    cut = (
+        frames.join(tree, on="event_id")
+        .filter(pl.col("dur_ns") - pl.col("inclusive_ns") > TOLERANCE_NS)
+        .join(table.select("event_id", "python_id"), on="event_id", how="left")
+    )
+    if cut.is_empty():
+        return []
+    of_op = events.select(op_event="event_id", op_category=as_text("category"))
+    by_op = pl.col("op_category").is_in(categories_of(Role.OP)).fill_null(False)
+    by_frames = pl.col("event_id").is_in(proven_ends(timeline).get_column("event_id").implode())
+    over_long = pl.col("dur_ns") - pl.col("inclusive_ns") > EXIT_NS
+    built_in = as_text("name").str.starts_with(_BUILT_IN)
+    late = (
+        cut.join(of_op, on="op_event", how="left")
+        .filter(by_op | by_frames | (over_long & built_in & ~_calls_at_its_cut(cut, table, events)))
+        .sort("event_id")
+    )
+    if late.is_empty():
+        return []
+    longest = late.select((pl.col("dur_ns") - pl.col("inclusive_ns")).max()).item() / NS_PER_MS
+    where = f"event {late.item(0, 'event_id')} ({late.item(0, 'name')})"
+    return [Finding.of(FindingCode.FRAME_END_LATE, timeline.path, where, late.height, longest_ms=longest)]
+
+
+def _frames(timeline: Timeline) -> pl.DataFrame:
+    table = timeline.tables.get("python_functions")
+    if table is None or table.is_empty():
+        return pl.DataFrame(schema={"event_id": pl.Int64})
+    events = timeline.events.select(
+        "event_id", "lane", "ts_ns", (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
+    )
+    return (
+        table.select("event_id", "python_id", "python_parent_id")
+        .filter(pl.col("python_id").is_not_null() & pl.col("python_parent_id").is_not_null())
+        .join(events, on="event_id")
+    )
+
+
+def _calls_at_its_cut(cut: pl.DataFrame, table: pl.DataFrame, events: pl.DataFrame) -> pl.Expr:
+    """Return whether a frame was in a call of its own at the cut, so that this call closed the annotation."""
+    callers = cut.select(
+        pl.col("python_id").alias("python_parent_id"),
+        pl.col("event_id").alias("caller"),
+        (pl.col("ts_ns") + pl.col("inclusive_ns")).alias("cut_ns"),
+    ).drop_nulls()
+    calling = (
+        table.select("event_id", "python_parent_id")
+        .join(callers, on="python_parent_id")
+        .join(events, on="event_id")
+        .filter(
+            (pl.col("ts_ns") <= pl.col("cut_ns")) & (pl.col("cut_ns") <= pl.col("ts_ns") + pl.col("dur_ns"))
+        )
+    )
+    return pl.col("event_id").is_in(calling.get_column("caller").implode())
+
+
 _NEVER = 1 << 62
 """An end after all others, ns."""
-_FRAME, _OP, _CALL = 0, 1, 2
+_FRAME = 0
+_OP = 1
+_CALL = 2
 _KINDS = {Role.PYTHON: _FRAME, Role.ANNOTATION: _OP, Role.OP: _OP, Role.CALL: _CALL}
-"""Of events that start together, the lower kind is outside."""
+"""Nesting rank of kinds: of events that start together, the lower is outside."""
 
 
 def host_tree(timeline: Timeline) -> pl.DataFrame:
@@ -36,7 +267,7 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
     Runtime calls and Python frames never change how ops nest. A call is inside the nearest op that it does not
     outlast. A frame is inside the nearest op that is open when it starts, and is cut at that op's end: frames close
     annotations that were open before them, and Kineto may end a frame late. Of events that start together, frames are
-    outside of ops and ops outside of calls.
+    outside ops and ops outside calls.
 
     Inclusive time is the duration, cut at the parent's end; that of ops at the end of the enclosing op.
     Exclusive time is inclusive time less what the events directly inside cover.
@@ -67,7 +298,7 @@ def host_tree(timeline: Timeline) -> pl.DataFrame:
 
 
 def _host_events(timeline: Timeline) -> pl.DataFrame:
-    """Host events with a duration, outer before inner: by thread, start, and what is outside of what."""
+    """Sort host events with a duration, outer before inner: by thread, start, and nesting order."""
     category = as_text("category")
     kinds = {name: kind for role, kind in _KINDS.items() for name in categories_of(role)}
     events = timeline.events.filter(category.is_in(list(kinds))).select(
@@ -89,7 +320,7 @@ def _host_events(timeline: Timeline) -> pl.DataFrame:
 
 
 def _nested(rows: HostRows, kind: NDArray[np.int8]) -> tuple[_Ints, _Ints, _Ints, _Ints]:
-    """What `_walk` gives; only the threads that are not plain are walked through."""
+    """Return the result of `_walk`; only threads that are not plain are walked."""
     plain = plain_nesting(rows)
     parent, op_of, depth, cut = plain.parent, plain.parent.copy(), plain.depth, rows.end.copy()
     left = np.flatnonzero(~plain.is_plain)
@@ -164,7 +395,7 @@ def _enclosing(between: list[int], start: int, end: int, cuts: list[int], op: in
 
 
 def _covered(parent: _Ints, start: _Ints, end: _Ints) -> _Ints:
-    """How much of each row the rows with that parent cover; siblings may overlap, and then count once.
+    """Part of each row that its children cover; overlapping siblings count once.
 
     Rows are in the order of their starts, and so the ends of siblings rise: see `_walk`.
     """
@@ -182,3 +413,15 @@ def _covered(parent: _Ints, start: _Ints, end: _Ints) -> _Ints:
 def _ids(event_id: _Ints, rows: _Ints) -> pl.Series:
     ids = pl.Series(event_id[np.maximum(rows, 0)])
     return ids.set(pl.Series(rows < 0), None)
+
+
+SAME_NAME = (pl.col("name") == pl.col("node_name")) | (pl.col("name") == pl.col("kineto_name"))
+"""Expression: whether an event with `name` and a node with `node_name` and `kineto_name` agree in name."""
+
+_UNPRINTABLE = r"[^\x20-\x7e]"
+
+
+def as_kineto_writes(name: pl.Expr) -> pl.Expr:
+    """A name as Kineto writes it: a backslash turned over, newlines left out; with other characters, `unknown`."""
+    plain = name.str.replace_all("\n", "", literal=True).str.replace_all("\\", "/", literal=True)
+    return pl.when(plain.str.contains(_UNPRINTABLE)).then(pl.lit("unknown")).otherwise(plain)

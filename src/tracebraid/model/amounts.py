@@ -6,8 +6,6 @@ import re
 
 from tracebraid.errors import ArgumentError
 
-__all__ = ["BYTE_UNITS", "NUMBER_AND_UNIT", "TIME_UNITS_NS", "bytes_of_text", "ns_of_text"]
-
 TIME_UNITS_NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 """Units of time in ns."""
 
@@ -32,20 +30,12 @@ _MOST = 2.0**62
 
 
 def ns_of_text(text: str) -> int:
-    """A time in ns from a text such as `100us`.
-
-    Raises:
-        ArgumentError: it is no time.
-    """
+    """A time in ns from a text such as `100us`."""
     return _amount(text, TIME_UNITS_NS, "a time, such as 100us")
 
 
 def bytes_of_text(text: str) -> int:
-    """A size in bytes from a text such as `25MiB` or `4096`.
-
-    Raises:
-        ArgumentError: it is no size.
-    """
+    """A size in bytes from a text such as `25MiB` or `4096`."""
     return _amount(text, BYTE_UNITS, "a size, such as 1MiB")
 
 
@@ -55,5 +45,5 @@ def _amount(text: str, units: dict[str, float], what: str) -> int:
         raise ArgumentError(f"{text!r} is not {what}; the units are {', '.join(filter(None, units))}")
     amount = float(match[1]) * units[match[2]]
     if amount > _MOST:
-        raise ArgumentError(f"{text} is more than anything takes: give less")
+        raise ArgumentError(f"{text} is out of range: give less")
     return round(amount)

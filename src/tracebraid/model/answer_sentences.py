@@ -1,10 +1,11 @@
-"""What codes in answers mean, and what it means that an answer has no rows, in words for people."""
+"""Sentences for codes in answers, and for answers without rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
 
+from tracebraid.model.analysis import Need
 from tracebraid.model.answers import (
     AllocatorCall,
     Bound,
@@ -30,12 +31,13 @@ from tracebraid.model.answers import (
     StreamGap,
     SyncKind,
     TrainingPhase,
+    UnknownFlops,
 )
-from tracebraid.model.collectives.transfer_method import TransferMethod
+from tracebraid.model.category import Category
+from tracebraid.model.collectives import TransferMethod
 from tracebraid.model.device_peaks import Precision
-from tracebraid.model.kernel_family_rules import KernelFamily
-
-__all__ = ["CODES_OF_COLUMNS", "CODE_NAMES", "CODE_SENTENCES", "NO_ROWS_SENTENCES", "code_name"]
+from tracebraid.model.graph import SegmentKind
+from tracebraid.model.kernel_family import KernelFamily
 
 CODES_OF_COLUMNS: Mapping[str, tuple[type[Enum], ...]] = {
     "cause": (IdleCause, LateCause),
@@ -43,12 +45,14 @@ CODES_OF_COLUMNS: Mapping[str, tuple[type[Enum], ...]] = {
     "size": (GapSize,),
     "doubt": (Doubt,),
     "bound": (Bound,),
+    "unknown_flops": (UnknownFlops,),
     "launcher": (Launcher,),
-    "kind": (SyncKind, AllocatorCall),
+    "kind": (SyncKind, AllocatorCall, SegmentKind),
     "part": (StepPart,),
     "phase": (Phase, TrainingPhase),
     "released_in": (TrainingPhase,),
-    "category": (MemoryCategory, StreamGap),
+    "category": (Category, MemoryCategory, StreamGap),
+    "op_category": (Category,),
     "rule": (CategoryRule,),
     "family": (KernelFamily,),
     "precision": (Precision,),
@@ -59,12 +63,18 @@ CODES_OF_COLUMNS: Mapping[str, tuple[type[Enum], ...]] = {
     "first_time_work": (FirstTimeWork,),
     "transfer_method": (TransferMethod,),
 }
-"""The codes that a column may hold, by its name. A value that is none of them is shown as it is."""
+"""Codes that a column may hold, by its name. Other values are shown as they are."""
 
 CODE_NAMES: Mapping[Enum, str] = {
+    Category.CPU_OP: "op",
+    Category.USER_ANNOTATION: "annotation",
     IdleCause.HOST_LATE: "host was late",
     IdleCause.STREAM_WAIT: "waited for a stream",
     IdleCause.QUEUED: "between kernels",
+    IdleCause.BLOCKED: "waited for something not in the trace",
+    SegmentKind.MEMBER_WAIT: "waiting for other ranks",
+    SegmentKind.STREAM_GAP: "between kernels",
+    SegmentKind.HANDOVER: "hand-over",
     HostActivity.WAITED_FOR_DATA: "waited for data",
     HostActivity.COMPUTED: "in an op",
     HostActivity.PYTHON: "in Python",
@@ -87,12 +97,18 @@ CODE_NAMES: Mapping[Enum, str] = {
     Launcher.ANNOTATION: "annotations outside of ops",
     Launcher.CALL: "calls outside of both",
     Launcher.UNKNOWN: "no launch in the trace",
-    KernelFamily.GEMM: "GEMM",
+    KernelFamily.GEMM: "matrix products (gemm)",
+    KernelFamily.MOE: "mixture of experts (moe)",
+    KernelFamily.TRITON: "Triton kernels",
+    KernelFamily.ELEMENTWISE: "elementwise ops",
+    KernelFamily.FFT: "FFT",
+    KernelFamily.OTHER: "other kernels",
     Precision.VECTOR: "fp32 vector",
     PhaseEvidence.VLLM: "vLLM's annotation",
     PhaseEvidence.SGLANG: "SGLang's annotation",
     PhaseEvidence.ATOM: "ATOM's annotation",
     PhaseEvidence.TENSORRT_LLM: "TensorRT-LLM's annotation",
+    PhaseEvidence.PATTERN: "own pattern",
     PhaseEvidence.WORD: "word in an annotation",
     DiffChange.SHAPES: "other shapes",
     DiffChange.TYPES: "other types",
@@ -104,103 +120,147 @@ CODE_NAMES: Mapping[Enum, str] = {
     DiffSetting.WITH_MODULES: "with_modules",
     DiffSetting.OVERHEAD: "the profiler's own events, per step",
 }
-"""How people call a code, where that is not its value with spaces."""
+"""Labels of codes that differ from the value with spaces."""
 
 CODE_SENTENCES: Mapping[Enum, str] = {
-    IdleCause.HOST_LATE: "the device had done all its work before the host began to launch more",
-    IdleCause.GRAPH_LAUNCH: "the call that launches a graph had begun, and the graph's first kernel had not",
-    IdleCause.LAUNCH_LATENCY: "the launching call had begun on an empty queue, and the kernel had not",
-    IdleCause.STREAM_WAIT: "the next work was launched, and waited for work of another stream",
-    IdleCause.QUEUED: "the next work was in the queue already: what a stream takes from a kernel to the next",
-    IdleCause.BLOCKED: "the next work was launched long before; the trace does not show what it waited for",
-    IdleCause.NO_MORE_WORK: "nothing follows on the device",
+    IdleCause.HOST_LATE: "the device had finished all its work before the host began to launch more",
+    IdleCause.GRAPH_LAUNCH: "the call that launches a graph had begun, but not the graph's first kernel",
+    IdleCause.LAUNCH_LATENCY: "the launching call had begun on an empty queue, but not the kernel",
+    IdleCause.STREAM_WAIT: "the next work was launched, but waited for another stream",
+    IdleCause.QUEUED: "the next work was already queued: the delay of a stream between kernels",
+    IdleCause.BLOCKED: "the next work was launched long before; the trace does not show the cause of its wait",
+    IdleCause.NO_MORE_WORK: "no further work follows on the device",
     IdleCause.UNKNOWN: "the launch of the next work is not in the trace",
     HostActivity.WAITED_FOR_DATA: "the host waited for the DataLoader",
     HostActivity.SYNCHRONIZED: "the host was in a call that waits for the device; `tracebraid analyze syncs` names it",
     HostActivity.COMPUTED: "the host ran an op's own code; `tracebraid analyze idle_blame` names it",
-    HostActivity.CALLED: "the host was in a call of the runtime that neither launches nor waits for the device",
-    HostActivity.PYTHON: "the host ran Python outside of ops; `tracebraid analyze idle_blame` names the function",
-    HostActivity.OUTSIDE_OF_OPS: "the host ran no op: Python (capture with --stacks to see it), or nothing",
-    LateCause.MORE_KERNELS: "it ran more kernels than other ranks, or some that they did not run",
-    LateCause.LONGER_HOST_OP: "an op or call of the host took longer than on other ranks, or ran only here",
+    HostActivity.CALLED: "the host was in a runtime call that neither launches work nor waits for the device",
+    HostActivity.PYTHON: "the host ran Python outside ops; `tracebraid analyze idle_blame` names the function",
+    HostActivity.OUTSIDE_OF_OPS: "the host ran no op: it ran Python (capture with --stacks to see it) or was idle",
+    LateCause.MORE_KERNELS: "it ran more kernels than other ranks, or different ones",
+    LateCause.LONGER_HOST_OP: "a host op or call took longer than on other ranks, or ran only here",
     LateCause.HOST_WITHOUT_EVENTS: "the host slept, was not scheduled, or ran Python (capture with --stacks to see it)",
-    LateCause.QUEUE_DELAY: "work was launched and did not start, though the device was free",
-    LateCause.LONGER_TRANSFER: "its collectives transferred longer than those of other ranks",
-    LateCause.INHERITED: "it was late before, or had waited for another rank: `origin_rank` was late first",
+    LateCause.QUEUE_DELAY: "launched work did not start although the device was free",
+    LateCause.LONGER_TRANSFER: "its collectives took longer to transfer than those of other ranks",
+    LateCause.INHERITED: "it was late earlier, or had waited for another rank: `origin_rank` was late first",
     LateCause.BEFORE_RECORDING: "it was late when its trace began",
-    LateCause.PIPELINE_ORDER: "a partner waits by the order of the pipeline: nothing took longer than elsewhere",
-    LateCause.UNEXPLAINED: "nothing that differs from other ranks explains a quarter of it",
+    LateCause.PIPELINE_ORDER: "the order of the pipeline makes a partner wait: no work took longer than on other ranks",
+    LateCause.UNEXPLAINED: "no difference from other ranks explains a quarter of it",
     GapSize.MICRO: "in gaps of less than 100 µs",
     GapSize.MACRO: "in gaps of 100 µs or more",
     StreamGap.HOST_WAIT: "the next kernel was launched after the stream ran dry (HTA's rule)",
-    StreamGap.KERNEL_WAIT: "the next kernel had been launched before (HTA's rule), and came soon",
+    StreamGap.KERNEL_WAIT: "the next kernel had been launched before, and started soon (HTA's rule)",
     Doubt.DEVICE_EVENTS_MISSING: "lost events: most launches have no work, or far less than in steps with the same ops",
     Doubt.LAUNCH_WITHOUT_WORK: "launches whose work is not in the trace",
-    Doubt.DURATION_OVERFLOWS: "durations in the file that are negative, huge, missing or no number",
-    Doubt.OUTLASTS_TRACE: "work on the device far outside of the time in which the trace was taken",
-    Doubt.EVENT_DOMINATES: "a single event, unlike all others, makes nearly all device time",
-    Doubt.STREAM_OVERLAPS: "work that overlaps later work of its stream in a way that no device runs",
-    Bound.COMPUTE: "at best limited by the peak of FLOP/s",
-    Bound.MEMORY: "at best limited by memory bandwidth",
+    Doubt.DURATION_OVERFLOWS: "durations in the file that are negative, huge, missing or not a number",
+    Doubt.OUTLASTS_TRACE: "device work far outside the recorded time span",
+    Doubt.EVENT_DOMINATES: "a single outlier event is nearly all device time",
+    Doubt.STREAM_OVERLAPS: "work that overlaps later work of its stream, which no device does",
+    Bound.COMPUTE: "limited by peak FLOP/s",
+    Bound.MEMORY: "limited by memory bandwidth",
     Bound.LATENCY: "too small to fill the device",
     Bound.INTERCONNECT: "limited by links between devices",
-    MemoryCategory.BEFORE_TRACE: "allocated before the trace began: nothing is known of it but the sum",
-    MemoryCategory.TEMPORARIES: "made and released in one pass",
-    MemoryCategory.ACTIVATIONS: "made in forward and held for backward",
-    CaptureMatch.NO_CAPTURE: "the graph was captured before the trace: its ops are not known",
-    TransferMethod.LAST_ARRIVAL: "transfer is from the last arrival on",
-    TransferMethod.SHORTEST_MEMBER: "transfer is the shortest duration of a rank: clocks are not known well enough",
-    TransferMethod.DURATION: "transfer is at most that long: no rank is there for which it could wait",
+    UnknownFlops.NO_FORMULA: "no formula is known for the op",
+    UnknownFlops.INSIDE: "the ops inside it are counted",
+    UnknownFlops.OPERANDS: "the trace does not say what the formula needs of its shapes, types or values",
+    UnknownFlops.CACHED_KEYS: "shapes do not say how many cached keys each query meets",
+    MemoryCategory.BEFORE_TRACE: "allocated before the trace began: only the sum is known",
+    MemoryCategory.TEMPORARIES: "allocated and released in one pass",
+    MemoryCategory.ACTIVATIONS: "allocated in forward and kept for backward",
+    CaptureMatch.NO_CAPTURE: "the graph was captured before the trace: its ops are unknown",
+    TransferMethod.LAST_ARRIVAL: "the transfer starts with the last arrival",
+    TransferMethod.SHORTEST_MEMBER: "the transfer is the shortest duration of a rank: clocks are too uncertain",
+    TransferMethod.DURATION: "an upper bound of the transfer: no other rank is known",
     HostWait.COMPLETE: "the call returns when the copy has ended",
     HostWait.STAGED: "the call returns when the host's memory has been read",
-    SyncKind.QUERY: "asks and does not wait",
+    SyncKind.QUERY: "polls without waiting",
     MetricLack.DOUBTFUL_STEPS: "every step is doubtful (`tracebraid analyze validity`); --with-doubtful counts them",
-    MetricLack.NOTHING_TO_MEASURE: "the steps hold nothing of it",
-    MetricLack.SIZES_UNKNOWN: "the trace does not say how much some collective communicates",
-    MetricLack.RANKS_MISSING: "no such collective is in the traces with its size and all its ranks",
-    MetricLack.PEAK_NOT_STATED: "no peak is stated (--peak-bandwidth), or no bandwidth is known",
+    MetricLack.NOTHING_TO_MEASURE: "the steps contain no data for it",
+    MetricLack.SIZES_UNKNOWN: "the trace does not state the size of some collective",
+    MetricLack.RANKS_MISSING: "the traces have no such collective with its size and all its ranks",
+    MetricLack.PEAK_NOT_STATED: "no peak is given (--peak-bandwidth), or no bandwidth is known",
     MetricLack.METRIC_FAILED: "a user's metric failed",
 }
-"""What codes mean, in words, where their names alone do not say it."""
-
-NO_ROWS_SENTENCES: Mapping[str, str] = {
-    "validity": "nothing speaks against the figures of any step",
-    "idle_causes": "no device is ever idle",
-    "idle_blame": "no device ever waits for the host",
-    "idle_gaps": "no device is ever idle",
-    "stream_idle": "no stream has two pieces of work, and so none has a gap",
-    "exposed_collectives": "no collective is in the steps",
-    "collective_imbalance": "no all-to-all of known size is in the traces",
-    "collective_fit": "no collective of known size is in the traces",
-    "late_arrivals": "no rank is late at a collective by more than the threshold (--set least_ns=...)",
-    "rank_waits": "no rank waits for another",
-    "stragglers": "no rank is late by a cause of its own",
-    "short_kernels": "no kernel is shorter than the threshold (--set max_ns=...)",
-    "kernel_pace": "no kernel runs twice on a stream",
-    "kernel_sequences": "no sequence of kernels comes back",
-    "op_kernel_sequences": "no op launches work of its own",
-    "launch_bound": "no stream runs dry before several launches in a row",
-    "launches": "no call in the trace is known to launch work",
-    "launch_events": "no call in the trace is known to launch work",
-    "queue_lengths": "no call in the trace is known to launch work",
-    "queue_series": "no call in the trace is known to launch work",
-    "full_queue": "no call in the trace is known to launch work",
-    "copies": "nothing is copied or filled on a device",
-    "copy_bandwidth": "no copy or fill has a size and a duration",
-    "copy_bandwidth_series": "no copy or fill has a size and a duration",
-    "syncs": "no call of the host waits for a device",
-    "sync_calls": "no call of the host waits for a device",
-    "roofline": "of no op are both its least time and its device time known",
-    "recomputation": "nothing is computed again in a backward pass",
-    "memory_peak": "nothing is allocated in the trace",
-    "memory_at_peak": "nothing is allocated in the trace",
-    "activations": "nothing is made in a forward pass and held for backward",
-    "memory_kept": "no step leaves allocated what other steps leave as well: nothing seems to leak",
-    "allocator_calls": "the allocator asks no device for memory",
-}
-"""What it means that an analysis that could be answered has no rows, by its name."""
+"""Meanings of codes that their names do not convey."""
 
 
 def code_name(code: Enum) -> str:
-    """What people call a code."""
+    """Return the label of a code."""
     return CODE_NAMES.get(code, str(code.value).replace("-", " ").replace("_", " "))
+
+
+NEED_SENTENCES: dict[Need, tuple[str, str]] = {
+    Need.EVENTS: (
+        "the trace has no events",
+        "Capture again while the program runs",
+    ),
+    Need.SEVERAL_RANKS: (
+        "there is only one rank",
+        "Give the folder with the traces of all ranks of the job",
+    ),
+    Need.HOST_OPS: ("the trace has no host op", "Capture with ProfilerActivity.CPU"),
+    Need.DEVICE_WORK: (
+        "the trace has no device work",
+        "Capture on a machine with an accelerator, with its ProfilerActivity",
+    ),
+    Need.STEPS: (
+        "no annotation marks steps",
+        "Call step() of the capture or profiler after each iteration, or name another annotation: --annotation",
+    ),
+    Need.SHAPES_OF_EITHER: (
+        "no shapes were recorded",
+        "Capture with record_shapes=True, as `tracebraid capture` does, or an Execution Trace beside it",
+    ),
+    Need.SHAPES: ("no shapes were recorded", "Capture with record_shapes=True, as `tracebraid capture` does"),
+    Need.STACKS: (
+        "no Python frames were recorded",
+        "Capture with `tracebraid capture --stacks`, or with_stack=True",
+    ),
+    Need.MODULES: (
+        "no calls of nn.Module were recorded",
+        "Capture with `tracebraid capture --stacks`, or with_stack=True",
+    ),
+    Need.ANNOTATIONS: (
+        "the program has no annotations",
+        "Mark its parts with torch.profiler.record_function",
+    ),
+    Need.ALLOCATIONS: (
+        "neither allocations nor an Execution Trace were recorded",
+        "Capture with `tracebraid capture --memory`, or profile_memory=True",
+    ),
+    Need.MEMORY: (
+        "no allocations were recorded",
+        "Capture with `tracebraid capture --memory`, or profile_memory=True",
+    ),
+    Need.SYNC_EVENTS: (
+        "no synchronisation events of the device were recorded",
+        "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
+    ),
+    Need.COMMUNICATION: (
+        "the trace has no communication",
+        "Capture a program that runs on several ranks",
+    ),
+    Need.COLLECTIVES: (
+        "no collective's kernel carries its group, type and sizes",
+        "Capture with a torch that writes them: 2.2 or newer, over NCCL",
+    ),
+    Need.COUNTERS: (
+        "no hardware counters were recorded",
+        "Capture with profiler_metrics in torch._C._profiler._ExperimentalConfig",
+    ),
+    Need.GRAPH_LAUNCHES: ("no graph was launched", "Capture while CUDA or HIP graphs are replayed"),
+    Need.EXECUTION_TRACE: (
+        "the rank has no Execution Trace",
+        "Capture with `tracebraid capture`, which records both traces",
+    ),
+    Need.DEVICE_PEAKS: (
+        "the trace names no device with known peaks",
+        "Pass --device NAME, such as 'A100 SXM 80GB', 'H100 SXM' or MI300X (a wrong name lists all); of a CPU or "
+        "another device its peaks: --peak-flops and --peak-bandwidth",
+    ),
+    Need.INFERENCE_ITERATIONS: (
+        "the trace has no iteration of a language model's inference",
+        "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
+    ),
+}
+"""The missing data, and how to capture it."""

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CacheInfo"]
-
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What a cache of traces holds.
+    """Content of a cache of traces.
 
     Args:
-        folder: where it lies.
-        ranks: how many ranks are in it.
-        size_bytes: of all of them.
-        limit_bytes: the size from which on those are deleted that were not used for longest.
+        folder: its folder.
+        ranks: number of ranks.
+        size_bytes: total size.
+        limit_bytes: size limit, beyond which the least recently used ranks are deleted.
     """
 
     folder: str

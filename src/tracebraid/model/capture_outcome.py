@@ -1,4 +1,4 @@
-"""What came of a captured command: how far its processes came, and why nothing was recorded, if that is so."""
+"""Outcome of a captured command: how far its processes came, and why nothing was recorded."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-__all__ = ["CaptureOutcome", "NothingCaptured", "ProcessNote", "Recorded"]
-
 
 class NothingCaptured(Enum):
-    """Why a command left no traces."""
+    """Reason why a command left no traces."""
 
     NO_PYTHON = "no-python"
     """No Python process read the injected file, and the command does not show why."""
@@ -27,7 +25,7 @@ class NothingCaptured(Enum):
     OPTIMIZER_UNSEEN = "optimizer-unseen"
     """An optimizer was made, and no step of it was seen."""
     OPTIMIZER_COMPILED = "optimizer-compiled"
-    """So, and torch.compile was at work, inside of which none is seen."""
+    """The same, and torch.compile was active, inside which no step is seen."""
     EXCEPTION = "exception"
     """A process ended by an exception before the first window."""
     TOO_FEW_STEPS = "too-few-steps"
@@ -44,7 +42,7 @@ class NothingCaptured(Enum):
 
 @dataclass(frozen=True)
 class ProcessNote:
-    """How far the capture of one process came.
+    """Progress of one process's capture.
 
     Args:
         pid: its id.
@@ -74,14 +72,14 @@ class ProcessNote:
 
 @dataclass(frozen=True)
 class CaptureOutcome:
-    """How a captured command ended.
+    """Outcome of a captured command.
 
     Args:
-        returncode: its exit code; less than 0 where a signal ended it.
+        returncode: its exit code; negative if a signal ended it.
         out_dir: the folder of its traces.
-        nothing: why there are none; None where there are.
-        detail: what process or words show that; "" for nothing.
-        notes: what its processes left.
+        nothing: the reason if there are no traces; else None.
+        detail: evidence of the reason; "" if none.
+        notes: the notes of its processes.
     """
 
     returncode: int
@@ -93,16 +91,16 @@ class CaptureOutcome:
 
 @dataclass(frozen=True)
 class Recorded:
-    """What one rank recorded.
+    """Recording of one rank.
 
     Args:
         rank: the rank.
         steps: numbers of the steps in its windows, from 0.
-        steps_seen: how many steps its loop took.
-        counted_by: what ended a step: `step()`, `optimizer` or `module`.
-        loop: the class of that optimizer or module; "" where nothing tells.
-        traced_to_untraced: how many times as long a recorded step took; None where there is nothing to compare with.
-        lost: why windows are missing.
+        steps_seen: number of steps of its loop.
+        counted_by: event that ended a step: `step()`, `optimizer` or `module`.
+        loop: the class of that optimizer or module; "" if unknown.
+        traced_to_untraced: duration ratio of recorded to unrecorded steps; None if unknown.
+        lost: reasons for missing windows.
         loops: all loops that were seen, as `ProcessNote.loops`.
     """
 

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
-
-__all__ = ["Check", "CheckedRank", "Diagnosis", "Repair", "Severity"]
-
-
-class Severity(Enum):
-    """How much a finding matters."""
-
-    ERROR = "error"
-    """The traces, or a part of them, cannot be linked or cannot be trusted."""
-    WARNING = "warning"
-    """Answers may mislead."""
-    NOTE = "note"
-    """Good to know."""
+from tracebraid.model.finding_code import Severity
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A finding, how much it matters, and what to do about it."""
+    """A finding with its severity and advice."""
 
     finding: Finding
     severity: Severity
@@ -42,9 +29,9 @@ class CheckedRank:
         et: path of the Execution Trace, or None.
         kineto: path of the Kineto trace, or None.
         steps: names of the steps in the Kineto trace.
-        coverage: how much was linked; None where a file is missing or unreadable.
-        confidence: the lowest confidence of a link of a host op, 0 to 1; None where none is linked.
-        clock: how its clock goes against those of the other ranks: its row of `CLOCKS`; None where it is alone.
+        coverage: how much was linked; None if a file is missing or unreadable.
+        confidence: the lowest confidence of a link of a host op, 0 to 1; None if none is linked.
+        clock: how its clock goes against those of the other ranks: its row of `CLOCKS`; None if it is alone.
     """
 
     rank: int
@@ -73,13 +60,13 @@ class Check:
 
     @property
     def links(self) -> bool:
-        """Whether there is no error: what is there can be linked and trusted."""
+        """Return whether there is no error: what is there can be linked and trusted."""
         return all(diagnosis.severity is not Severity.ERROR for diagnosis in self.diagnoses)
 
 
 @dataclass(frozen=True)
 class Repair:
-    """What a repair of an Execution Trace changed.
+    """Changes of a repaired Execution Trace.
 
     Args:
         path: the Execution Trace.

@@ -1,4 +1,4 @@
-"""What a column and a table are: the words in which `schema.py` declares the tables.
+"""Definitions of columns and tables, in which `schema` declares the tables.
 
 This module loads nothing but the standard library, so that a decoding worker process starts fast;
 polars is imported where a table is turned into a frame.
@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["INT64_NULL", "Column", "Kind", "Table"]
-
 INT64_NULL = -(2**63)
-"""How a missing integer stands in a plain numpy column, before it becomes a null."""
+"""Value of a missing integer in a plain numpy column, before it becomes a null."""
 
 
 class Kind(Enum):
@@ -86,15 +84,7 @@ class Table:
         return {column.name: dtypes[column.kind] for column in self.columns}
 
     def conform(self, frame: pl.DataFrame, *, fill_missing: bool = False) -> pl.DataFrame:
-        """A frame with this table's columns alone, in their order and with their dtypes; rows stay as they are.
-
-        Args:
-            frame: has the columns under their names; others are left out.
-            fill_missing: a column that the frame lacks is null, instead of an error.
-
-        Raises:
-            polars.exceptions.PolarsError: a column is not there, or does not fit its dtype.
-        """
+        """A frame with this table's columns alone, in their order and with their dtypes; rows stay as they are."""
         import polars as pl
 
         if fill_missing:
@@ -118,3 +108,30 @@ class Table:
         import polars as pl
 
         return pl.DataFrame(schema=self._dtypes)
+
+
+_UNITS = (
+    ("flops_per_s", "FLOP/s"),
+    ("bytes_per_s", "bytes/s"),
+    ("bytes_per_step", "bytes/step"),
+    ("byte_seconds", "bytes s"),
+    ("flops_per_byte", "FLOP/byte"),
+    ("ns_per_byte", "ns/byte"),
+    ("ns_per_token", "ns/token"),
+    ("tokens_per_second", "tokens/s"),
+    ("per_step", "1/step"),
+    ("_ppm", "ppm"),
+    ("_ns", "ns"),
+    ("_us", "us"),
+    ("_ms", "ms"),
+    ("bytes", "bytes"),
+    ("flops", "FLOP"),
+    ("share", "1"),
+    ("share_of_count", "1"),
+)
+"""Longer ends first."""
+
+
+def unit_of(name: str) -> str:
+    """The unit of a column by its name: `ns` of `dur_ns`; `1` for a share of 1; empty: it has none."""
+    return next((unit for end, unit in _UNITS if name.endswith(end)), "")

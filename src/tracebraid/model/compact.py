@@ -6,8 +6,6 @@ from io import BytesIO
 
 import polars as pl
 
-__all__ = ["compact"]
-
 _SMALL = 1_000
 """Rows of a table whose texts are copied one by one: for less than 1 ms, which writing takes for the smallest table."""
 

@@ -3,16 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from tracebraid.model import notebook
-from tracebraid.model.reason import OrphanKind, OrphanReason
 
-__all__ = ["Count", "Coverage", "Orphans"]
+
+class ChoiceReason(str, Enum):
+    """Reason why some iterations of the longer trace were matched."""
+
+    ASKED_FOR = "asked-for"
+    BEST = "best"
+    SAME_SEQUENCE_NUMBERS = "same-sequence-numbers"
+    SAME_NUMBER = "same-number"
+    """Among equally good iterations, it has the same number in its annotation."""
+    MEDIAN_LENGTH = "median-length"
+
+    def __str__(self) -> str:
+        """The reason itself, in f-strings too, on each version of Python."""
+        return self.value
+
+
+class OrphanKind(str, Enum):
+    """Kind of row without a partner."""
+
+    HOST_OP = "host_op"
+    ET_NODE = "et_node"
+    GPU_EVENT = "gpu_event"
+
+    def __str__(self) -> str:
+        """The kind itself, in f-strings too, on each version of Python."""
+        return self.value
+
+
+class OrphanReason(str, Enum):
+    """Reason why an op, a node or a device event has no partner; `model.sentences` has its sentence."""
+
+    NO_EXECUTION_TRACE = "no-execution-trace"
+    """Host op: the rank has no Execution Trace."""
+    NO_ID = "no-id"
+    """Host op: it carries no record-function id, and its External id proves nothing."""
+    NO_NODE = "no-node"
+    """Host op: no node has its record-function id."""
+    OUTSIDE_WINDOW = "outside-window"
+    """Host op: its record-function id is lower or higher than that of any node: it ran outside the recorded window."""
+    NO_EVENT = "no-event"
+    """Node: no host op has its rf_id."""
+    IDS_UNPROVEN = "ids-unproven"
+    """Node: host ops carry no record-function ids, and External id proves nothing."""
+    OTHER_NAME = "other-name"
+    """Host op or node: its id is in the other trace with another name."""
+    SEVERAL = "several"
+    """Host op or node: its id and name match several."""
+    ANOTHER_RUN = "another-run"
+    """Host op or node: the two traces are of different processes, so equal ids prove nothing."""
+    ROOT = "root"
+    """Node: it represents the process or a thread, which has no event."""
+    BEFORE_START = "before-start"
+    """Node: it was written before the profiler started, and has no event."""
+    SEVERAL_CANDIDATES = "several-candidates"
+    """Host op or node, in alignment: the column `candidates` lists its possible partners."""
+    NO_COUNTERPART = "no-counterpart"
+    """Host op or node, in alignment: the other trace has no similar op between its neighbours."""
+    OTHER_ITERATION = "other-iteration"
+    """Host op or node, in alignment: it is outside the matched iterations."""
+    NO_CORRELATION = "no-correlation"
+    """Device event: it carries no correlation id."""
+    NO_CALL = "no-call"
+    """Device event: no call with its correlation id is in the trace."""
+    LAUNCHER_WITHOUT_NODE = "launcher-without-node"
+    """Device event, in ET+: the op that launched it has no node, nor has any enclosing op."""
+    OUTSIDE_OF_OPS = "outside-of-ops"
+    """Device event: its call lies outside any op."""
 
 
 @dataclass(frozen=True)
 class Count:
-    """How many of `total` were linked, and how many of those by each method."""
+    """Number of linked items out of `total`, and number by method."""
 
     total: int
     linked: int
@@ -26,12 +92,12 @@ class Count:
 
 @dataclass(frozen=True)
 class Orphans:
-    """What was not linked for one reason.
+    """Orphans with one reason.
 
     Args:
-        kind: what they are.
-        reason: why.
-        count: how many.
+        kind: their kind.
+        reason: the reason.
+        count: their number.
     """
 
     kind: OrphanKind
@@ -41,7 +107,7 @@ class Orphans:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The ledger of one rank's links.
+    """Ledger of one rank's links.
 
     Args:
         host_ops: Kineto's operators and annotations that have their Execution Trace node.
@@ -75,13 +141,13 @@ class Coverage:
         return min(shares)
 
     def __repr__(self) -> str:
-        """What it is, in brief."""
+        """Return a short description."""
         linked = f"host_ops={self.host_ops.linked}/{self.host_ops.total}, et_nodes={self.et_nodes.linked}"
         events = f"/{self.et_nodes.total}, gpu_events={self.gpu_events.linked}/{self.gpu_events.total}"
         return f"Coverage({linked}{events}, share={self.share:.4f}, orphans={len(self.orphans)})"
 
     def _repr_html_(self) -> str:
-        """What it is, for a notebook."""
+        """Return HTML for a notebook."""
         counts = {"host ops": self.host_ops, "ET nodes": self.et_nodes, "GPU events": self.gpu_events}
         rows: list[tuple[object, ...]] = [
             (name, count.linked, count.total, count.share, list(count.by_method))

@@ -1,4 +1,4 @@
-"""What a device can do at best: dense peak FLOP/s by precision and memory bandwidth.
+"""Peak rates of devices: dense FLOP/s by precision, and memory bandwidth.
 
 `docs/analyses/efficiency.md` says which rows were compared with other tables, and which were not.
 """
@@ -8,17 +8,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 
-__all__ = ["DEVICE_PEAKS", "DevicePeaks", "Precision", "device_peaks"]
+import polars as pl
 
-_TERA, _GIGA = 10**12, 10**9
+from tracebraid.errors import ArgumentError
+from tracebraid.model.category import Role, Work, categories_of
+from tracebraid.model.collectives import Says, Subject, rule_of
+from tracebraid.model.name_rules import by_name
+
+_TERA = 10**12
+_GIGA = 10**9
 _PART_OF_A_DEVICE = r"\bMIG\b|\bGRID\b|-\d+[ABCQ]$|Laptop|Max-Q"
 """Names of parts of a device (MIG, vGPU), and of slower ones that are named alike."""
 
 
 class Precision(Enum):
-    """In what a device computes; `VECTOR` is fp32 outside of matrix units."""
+    """Precision in which a device computes; `VECTOR` is fp32 outside matrix units."""
 
     FP64 = "fp64"
     FP32 = "fp32"
@@ -55,12 +62,9 @@ class DevicePeaks:
 
 
 def device_peaks(name: str, memory_bytes: int | None = None, units: int | None = None) -> DevicePeaks | None:
-    """The peaks of the device that a trace names; None where the table does not have it, or has only the whole of it.
+    """The peaks of the device that a trace names.
 
-    Args:
-        name: as in `deviceProperties`, such as `NVIDIA H100 80GB HBM3`.
-        memory_bytes: `totalGlobalMem` there.
-        units: `numSms` there.
+    None if the table does not have it, or has only the whole of it.
     """
     if re.search(_PART_OF_A_DEVICE, name, re.IGNORECASE):
         return None
@@ -71,8 +75,29 @@ def device_peaks(name: str, memory_bytes: int | None = None, units: int | None =
     return None
 
 
+def peaks_named(name: str) -> DevicePeaks:
+    """The peaks of a device by its name in the table, or by the name that a trace or `nvidia-smi` has for it.
+
+    Raises:
+        ArgumentError: the table does not have it, or has several variants of it.
+    """
+    text = name.strip().lower()
+    found = next((peaks for peaks in DEVICE_PEAKS if peaks.device.lower() == text), None) or device_peaks(
+        name
+    )
+    if found is not None:
+        return found
+    names = {peaks.device.lower(): peaks.device for peaks in DEVICE_PEAKS}
+    variants = [key for key in names if text and re.search(rf"\b{re.escape(text)}\b", key)]
+    near = [names[key] for key in variants or get_close_matches(text, names, n=1)]
+    meant = f"; did you mean {' or '.join(near)}?" if near else "."
+    raise ArgumentError(
+        f"there is no device {name!r} in the table of peaks{meant} There are: {', '.join(names.values())}"
+    )
+
+
 def _has_units(peaks: DevicePeaks, name: str, units: int | None) -> bool:
-    """Whether the compute units are those of the table; where a name stands for two devices, they must be known."""
+    """Return whether the compute units match the table; if two devices share a name, they must be known."""
     if units is None or peaks.units is None:
         return "/" not in name
     return units == peaks.units
@@ -81,14 +106,7 @@ def _has_units(peaks: DevicePeaks, name: str, units: int | None) -> bool:
 def _tera(
     tensor: str, vector: float, fp64: float | None = None, fp32: float | None = None
 ) -> dict[Precision, float]:
-    """FLOP/s by precision.
-
-    Args:
-        tensor: such as `tf32 156 fp16 312`, in TFLOP/s; `half` stands for fp16 and bf16.
-        vector: fp32 outside of matrix units, in TFLOP/s.
-        fp64: the best that matrix or vector units do, in TFLOP/s.
-        fp32: the same; None: as outside of matrix units.
-    """
+    """FLOP/s by precision."""
     words = tensor.replace("half", "fp16 bf16").split()
     found: dict[Precision, float] = {Precision.VECTOR: vector * _TERA}
     found[Precision.FP32] = (vector if fp32 is None else fp32) * _TERA
@@ -104,7 +122,8 @@ def _tera(
     return found
 
 
-_V100, _A100 = "NVIDIA V100 Tensor Core GPU Datasheet", "NVIDIA A100 Tensor Core GPU Datasheet"
+_V100 = "NVIDIA V100 Tensor Core GPU Datasheet"
+_A100 = "NVIDIA A100 Tensor Core GPU Datasheet"
 _GH200 = "NVIDIA GH200 Grace Hopper Superchip Datasheet"
 _H100 = "NVIDIA H100 Tensor Core GPU Datasheet"
 _HOPPER = _tera("tf32 494.7 half 989.4 fp8 int8 1978.9", 66.9, fp64=66.9)
@@ -293,3 +312,75 @@ DEVICE_PEAKS: tuple[DevicePeaks, ...] = (
     ),
 )
 """The devices known, the more special pattern first. The first match counts."""
+
+
+COMPUTE = "compute"
+COMMUNICATION = "communication"
+MEMORY = "memory"
+WAIT = "wait"
+
+_COPY_NAMES = ["dma_request"]
+WAIT_NAMES = ["event_wait", "event_record"]
+"""Work of a device queue that only waits."""
+
+
+def kind_of_device_event(work: pl.DataFrame) -> pl.Series:
+    """The kind of each device event, by the first of these that decides:
+
+    1. collective arguments of its own, or the category `collective_comm`: communication;
+    2. a copy or fill by category or name: memory; a device queue's `event_wait` and `event_record`: waiting;
+    3. its name is known for computing (`model.collectives.communication_rules`): compute;
+    4. the op that launched it is a collective: communication;
+    5. its name is of a communication library, or, unless an ATen op launched it, just of a collective:
+       communication;
+    6. compute.
+    """
+    rules = work.with_columns(_says_of_kernels(work), _says_of_ops(work))
+    name, category = pl.col("name"), pl.col("category")
+    by_kernel, by_op = pl.col("by_kernel"), pl.col("by_op")
+    kind = (
+        pl.when(pl.col("has_collective_args") | category.is_in(categories_of(Work.COLLECTIVE)))
+        .then(pl.lit(COMMUNICATION))
+        .when(category.is_in(categories_of(Work.COPY)) | name.is_in(_COPY_NAMES))
+        .then(pl.lit(MEMORY))
+        .when(name.is_in(WAIT_NAMES))
+        .then(pl.lit(WAIT))
+        .when(by_kernel == Says.COMPUTES.name)
+        .then(pl.lit(COMPUTE))
+        .when((by_op == Says.COMMUNICATES.name) | (by_kernel == Says.COMMUNICATES.name))
+        .then(pl.lit(COMMUNICATION))
+        .when((by_kernel == Says.MAY_COMMUNICATE.name) & by_op.ne_missing(Says.COMPUTES.name))
+        .then(pl.lit(COMMUNICATION))
+        .otherwise(pl.lit(COMPUTE))
+    )
+    return rules.select(kind.alias("kind")).to_series()
+
+
+def host_op_communicates(ops: pl.DataFrame) -> pl.Series:
+    """Return whether each host op or annotation is one of a communication library."""
+    named = ops.select(pl.col("name").alias("op_name"), pl.col("category").alias("op_category"))
+    communicates = (pl.col("by_op") == Says.COMMUNICATES.name).fill_null(value=False)
+    return named.select(_says_of_ops(named)).select(communicates.alias("communicates")).to_series()
+
+
+def _says_of_kernels(work: pl.DataFrame) -> pl.Series:
+    return _says(work.get_column("name"), Subject.KERNEL).alias("by_kernel")
+
+
+def _says_of_ops(work: pl.DataFrame) -> pl.Series:
+    """An annotation may bear any name: only those that backends make count."""
+    name = work.get_column("op_name")
+    is_op = work.get_column("op_category").is_in(categories_of(Role.OP)).fill_null(value=False)
+    as_op, as_range = _says(name, Subject.OP, Subject.RANGE), _says(name, Subject.RANGE)
+    found: pl.Series = as_op.zip_with(is_op, as_range).alias("by_op")
+    return found
+
+
+def _says(names: pl.Series, *subjects: Subject) -> pl.Series:
+    """Return the conclusion of the first matching rule for each name, computed once per name; null if none matches."""
+
+    def said(distinct: pl.Series) -> pl.Series:
+        rules = (None if name is None else rule_of(name, *subjects) for name in distinct.to_list())
+        return pl.Series([None if rule is None else rule.says.name for rule in rules], dtype=pl.String)
+
+    return by_name(names, said)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["PROCESS_GROUP_INIT", "PROCESS_ROOT", "ROOTS", "THREAD_ROOT", "THREAD_ROOTS"]
-
 PROCESS_ROOT = "[pytorch|profiler|execution_trace|process]"
 """The node that stands for the process: the parent of the threads' own."""
 THREAD_ROOT = "[pytorch|profiler|execution_trace|thread]"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["as_text", "by_number"]
-
 
 def as_text(*columns: str) -> pl.Expr:
     """Columns as text, each under its name; nulls stay null.
@@ -16,5 +14,5 @@ def as_text(*columns: str) -> pl.Expr:
 
 
 def by_number(*columns: str) -> list[pl.Expr]:
-    """What rows are sorted by to stand in the order of numbers that are text, such as those of devices and streams."""
+    """Sort keys that order numbers stored as text, such as those of devices and streams."""
     return [part for name in columns for part in (pl.col(name).str.len_bytes(), pl.col(name))]

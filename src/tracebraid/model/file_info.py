@@ -7,11 +7,9 @@ from enum import Enum
 
 from tracebraid.model.finding import Finding
 
-__all__ = ["DeviceSource", "FileInfo"]
-
 
 class DeviceSource(Enum):
-    """How the devices of a file are known."""
+    """Evidence of a file's devices."""
 
     HEADER = "header"
     EVENTS = "events"
@@ -22,7 +20,7 @@ class DeviceSource(Enum):
 
 @dataclass(frozen=True)
 class FileInfo:
-    """What a trace file is.
+    """Description of a trace file.
 
     Args:
         path: the file.
@@ -33,8 +31,8 @@ class FileInfo:
         devices: names of the devices, or such as `cuda:0` where the file names none.
         device_source: where they were found: the header, the events, the tensors; `NONE`: the header says that there is
             none, and no event shows any; `UNKNOWN`: nothing in the file says.
-        rank: the rank; None where it is not known.
-        world_size: the number of ranks; None where it is not known.
+        rank: the rank; None if it is not known.
+        world_size: the number of ranks; None if it is not known.
         start_ns: start of the first event on the unix clock; None for an Execution Trace.
         span_ns: from the first event's start to the last one's end.
         steps: names of the profiler's steps.

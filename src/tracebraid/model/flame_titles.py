@@ -1,12 +1,10 @@
-"""What the trees of flame graphs are, in words for people."""
+"""Titles of flame graphs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tracebraid.model.answers.flames import FlameTree
-
-__all__ = ["FLAME_TREE_TITLES"]
+from tracebraid.model.answers.ops import FlameTree
 
 FLAME_TREE_TITLES: Mapping[FlameTree, str] = {
     FlameTree.HOST: "host time",

@@ -1,4 +1,4 @@
-"""`Judgement`: do the two traces of a rank link, how, and how likely is it right?"""
+"""`Judgement`: whether the two traces of a rank link, by which method, and how reliably."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import polars as pl
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["Judgement"]
-
 
 @dataclass(frozen=True)
 class Judgement:
-    """What `check` and `link` say of one rank.
+    """Judgement of one rank by `check` and `link`.
 
     Args:
-        methods: by which methods its host ops were linked, see `model.schema.HOST_LINKS`; empty where none is.
-        confidence: the lowest confidence of a link of a host op, 0 to 1; None where none is linked.
-        findings: what was noticed while reading and linking, and why the two traces do not link where they do not.
+        methods: by which methods its host ops were linked, see `model.schema.HOST_LINKS`; empty if none is.
+        confidence: the lowest confidence of a link of a host op, 0 to 1; None if none is linked.
+        findings: findings while reading and linking, and why the two traces do not link where they do not.
     """
 
     methods: tuple[str, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FunctionType
@@ -11,35 +11,30 @@ from typing import TypeAlias, TypeVar
 import polars as pl
 
 from tracebraid.model.finding import Finding
-from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["Gather", "LinkedRanks", "RankParts", "gather_key", "gather_of"]
+from tracebraid.model.stage import KeptValues
 
 T = TypeVar("T")
 
-Gather: TypeAlias = Callable[[LinkedTrace, str], pl.DataFrame]
-"""Takes of a linked trace, whose steps an annotation marks, a small table: with `rank`, on the rank's own clock."""
+Gather: TypeAlias = Callable[[LinkedTrace], pl.DataFrame]
+"""Function that gathers a small table from a linked trace: with `rank`, on the rank's own clock."""
 
 
 def gather_key(gather: Gather) -> str | None:
-    """The name of what a function of this package takes of a rank, by the usual annotation; None of others."""
+    """Return the name under which stores keep a gathered table; None of other functions."""
     is_ours = isinstance(gather, FunctionType) and gather.__module__.startswith("tracebraid.")
     return f"gather.{gather.__name__}" if is_ours and gather.__qualname__ == gather.__name__ else None
 
 
-def gather_of(linked: LinkedTrace, gather: Gather, annotation: str) -> pl.DataFrame:
-    """What a function takes of a linked trace, which a rank of a store may have already."""
+def gather_of(linked: LinkedTrace, gather: Gather) -> pl.DataFrame:
+    """Return the table that a function gathers from a linked trace; a rank may load it from its store."""
     key = gather_key(gather)
-    if key is None or annotation != PROFILER_STEP:
-        return gather(linked, annotation)
-    return linked.answered(key, lambda unanswered: gather(unanswered, annotation))
+    return gather(linked) if key is None else linked.answered(key, gather)
 
 
 @dataclass(frozen=True, eq=False)
 class RankParts:
-    """What is kept of a rank when its linked trace is released.
+    """Data of a rank that is kept when its linked trace is released.
 
     Args:
         facts: a row of `RANKS`.
@@ -61,7 +56,7 @@ class LinkedRanks:
         clocks: `CLOCKS`.
         members: `MEMBERS`; its times are on aligned clocks.
         collectives: `MATCHED_COLLECTIVES`.
-        findings: what was noticed between the ranks.
+        findings: findings between the ranks.
         parts: the rows of all ranks of each table that was gathered, on the ranks' own clocks.
     """
 
@@ -74,35 +69,32 @@ class LinkedRanks:
     _derived: KeptValues = field(default_factory=KeptValues, init=False, repr=False)
 
     def derived(self, compute: Callable[[LinkedRanks], T]) -> T:
-        """What a function makes of the members, collectives and clocks, computed when first asked for, and kept.
-
-        Args:
-            compute: a function of a module. It takes nothing from `parts`: these may be others the next time.
-        """
+        """Return a value derived from members, collectives and clocks, computed on first use and cached."""
         return self._derived.get(compute, partial(compute, self))
 
     def with_parts(self, parts: Mapping[Gather, pl.DataFrame]) -> LinkedRanks:
-        """The same ranks with what was gathered of them."""
+        """Return the same ranks with gathered tables."""
         ranks = replace(self, parts=parts)
-        # What is derived does not depend on the parts; `replace` makes everything else anew.
+        # What is derived does not depend on the parts; `replace` makes everything else again.
         object.__setattr__(ranks, "_derived", self._derived)
         return ranks
 
     def of(self, gather: Gather) -> pl.DataFrame:
-        """What a function gathered of all ranks, on the ranks' own clocks.
-
-        Raises:
-            KeyError: the analysis does not name it in `gathers`.
-        """
+        """Return the tables that a function gathered from all ranks, on their own clocks."""
         return self.parts[gather]
 
     def aligned(self, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
-        """A frame whose times are moved to the reference's clock; of ranks whose offset is unknown they stay.
+        """A frame whose times are moved to the reference's clock; of ranks whose offset is unknown they stay."""
+        return self._moved(frame, columns, 1)
 
-        Args:
-            frame: has `rank`; its rows stay in their order.
-            columns: its times, in ns.
+    def unaligned(self, frame: pl.DataFrame, *columns: str) -> pl.DataFrame:
+        """A frame whose times are moved from the reference's clock to those of the ranks: the inverse of `aligned`.
+
+        Where clocks drift against each other, it is right to the drift's square: far less than a ns over hours.
         """
+        return self._moved(frame, columns, -1)
+
+    def _moved(self, frame: pl.DataFrame, columns: Sequence[str], sign: int) -> pl.DataFrame:
         clocks = self.clocks.select(
             "rank",
             pl.col("at_ns").fill_null(0).alias("_at"),
@@ -114,11 +106,18 @@ class LinkedRanks:
             frame.join(clocks, on="rank", how="left", maintain_order="left")
             .with_columns(
                 pl.col(name)
-                + pl.col("_offset").fill_null(0)
-                + ((pl.col(name) - pl.col("_at")) * pl.col("_drift") / 1e6)
-                .round()
-                .cast(pl.Int64)
-                .fill_null(0)
+                + sign
+                * (
+                    pl.col("_offset").fill_null(0)
+                    + (
+                        (pl.col(name) - pl.col("_at") - (pl.col("_offset") if sign < 0 else 0))
+                        * pl.col("_drift")
+                        / 1e6
+                    )
+                    .round()
+                    .cast(pl.Int64)
+                    .fill_null(0)
+                )
                 for name in columns
             )
             .drop("_at", "_offset", "_drift")

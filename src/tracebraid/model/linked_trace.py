@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import polars as pl
 
 from tracebraid.model import notebook
+from tracebraid.model.capture_facts import CaptureFacts, capture_facts_of
 from tracebraid.model.column import Table
 from tracebraid.model.compact import compact
 from tracebraid.model.coverage import Coverage
+from tracebraid.model.device_peaks import DevicePeaks
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
-from tracebraid.model.kept import KeptValues
-from tracebraid.model.matched import Matched
-from tracebraid.model.stage import Stage
+from tracebraid.model.matching import Matched
+from tracebraid.model.stage import KeptValues, Stage
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.timeline import Timeline
-
-__all__ = ["LinkStages", "LinkedTrace", "StageFindings"]
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class StageFindings:
-    """What was noticed while a stage was computed.
+    """Findings while a stage was computed.
 
     Args:
         of: the stage.
-        findings: what was noticed; a stage of its own, where noticing costs more than the stage itself.
+        findings: the findings; a separate stage if they cost more than the stage itself.
     """
 
     of: Stage[Any]
@@ -40,10 +40,10 @@ class StageFindings:
 
 @dataclass(frozen=True, eq=False)
 class LinkStages:
-    """How each part of a `LinkedTrace` is computed; linking makes them, and each asks those that it needs.
+    """Computation of each part of a `LinkedTrace`, made by linking; each calls those that it needs.
 
     Args:
-        et: reads the Execution Trace; None where there is none.
+        et: reads the Execution Trace; None if there is none.
         host_tree: see `LinkedTrace`, as all that follow.
         host_tree_by_et: needs the Execution Trace.
         host_links: needs the Execution Trace.
@@ -54,7 +54,7 @@ class LinkStages:
         forward_backward: needs no Execution Trace.
         dependencies: needs no Execution Trace.
         coverage: needs the Execution Trace.
-        findings: of the stages that may notice something, in the order in which they are listed.
+        findings: those of stages that may have findings, in listed order.
     """
 
     et: Stage[ExecutionTrace] | None
@@ -73,24 +73,38 @@ class LinkStages:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LinkedTrace:
-    """One rank's traces, joined. All but the timeline is computed when it is first asked for, and kept.
+    """One rank's traces, joined. All but the timeline is computed on first use and cached.
 
-    Whoever asks for what needs the Execution Trace may meet its errors: `InputError` where the file cannot be read,
-    `ProgramError` where it is of another program. Threads may share a linked trace.
+    Members that need the Execution Trace may raise its errors: `InputError` if the file cannot be read,
+    `ProgramError` if it is of another program. Threads may share a linked trace.
 
     Args:
         timeline: the Kineto trace.
         stages: computes the rest.
+        annotation: the name of the annotation that marks a step.
+        named_device: the device that did the work, as named when the trace was opened; None: the one that it names.
     """
 
     timeline: Timeline
     stages: LinkStages
+    annotation: str = PROFILER_STEP
     _derived: KeptValues = field(default_factory=KeptValues)
+    named_device: DevicePeaks | None = None
+
+    def with_annotation(self, name: str) -> LinkedTrace:
+        """Return the same linked trace with steps marked by another annotation.
+
+        Args:
+            name: the name of the annotation, such as `train_step`: occurrences of it or of `train_step#3` are steps.
+        """
+        if name == self.annotation:
+            return self
+        return replace(self, annotation=name, _derived=KeptValues())
 
     def derived(self, compute: Callable[..., T], *arguments: object) -> T:
-        """What a function makes of this linked trace, computed when it is first asked for, and kept.
+        """Return a value derived from this linked trace, computed on first use and cached.
 
-        Analyses share by it what several of them need. Of a large trace not all of it is kept: see `KeptValues`.
+        Analyses share common intermediate results this way. For a large trace, not all are kept: see `KeptValues`.
 
         Args:
             compute: a function of a module, called with the linked trace and the arguments.
@@ -99,18 +113,18 @@ class LinkedTrace:
         return self._derived.get((compute, *arguments), partial(compute, self, *arguments))
 
     def answered(self, key: str, question: Callable[[LinkedTrace], T], table: Table | None = None) -> T:
-        """The answer to a question that has a name; a rank of a store may have the answer already.
+        """Answer a named question, from the store if possible.
 
         Args:
-            key: the question's name, the same in every process; what is answered depends on nothing else.
-            question: answers it.
-            table: the schema of the answer, where it is declared: that of a store has to fit it.
+            key: the question's name, equal in every process; it determines the answer.
+            question: function that answers.
+            table: the schema of the answer, if declared; a stored answer must fit it.
         """
         return question(self)
 
     @property
     def is_read(self) -> bool:
-        """Whether its tables are in memory, or were read: of a store, answers may be all that was read."""
+        """Return whether its tables are in memory, or were read: of a store, possibly only answers were read."""
         return True
 
     def compacted(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -123,13 +137,18 @@ class LinkedTrace:
         return self.timeline.rank
 
     @property
+    def capture_facts(self) -> CaptureFacts:
+        """Facts about the process that `capture` recorded; empty if another program wrote the trace."""
+        return capture_facts_of(self.timeline)
+
+    @property
     def has_et(self) -> bool:
-        """Whether there is an Execution Trace; it is not read for this."""
+        """Return whether there is an Execution Trace; it is not read for this."""
         return self.stages.et is not None
 
     @property
     def et(self) -> ExecutionTrace | None:
-        """The Execution Trace; None where there is none: launches, times and dependencies need none."""
+        """The Execution Trace; None if there is none: launches, times and dependencies need none."""
         return None if self.stages.et is None else self.stages.et()
 
     @property
@@ -154,7 +173,7 @@ class LinkedTrace:
 
     @property
     def matched(self) -> Matched | None:
-        """What was matched with what, where ids prove no links; None where they do."""
+        """Mapping of ops where ids prove no links; None if they do."""
         return self.stages.matched()
 
     @property
@@ -174,35 +193,35 @@ class LinkedTrace:
 
     @property
     def dependencies(self) -> pl.DataFrame:
-        """What waits for what, and by what evidence: `model.schema.DEPENDENCIES`."""
+        """Dependencies and their evidence: `model.schema.DEPENDENCIES`."""
         return self.stages.dependencies()
 
     @property
     def coverage(self) -> Coverage:
-        """How much was linked, how, and why the rest was not."""
+        """Link coverage by method, and reasons of orphans."""
         return self.stages.coverage()
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What there is to notice while linking; computes every stage that may notice something."""
+        """Findings of linking; computes every stage that may have findings."""
         return tuple(finding for stage in self.stages.findings for finding in stage.findings())
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """What there is to notice in both traces and while linking them; computes what `findings` does."""
+        """Findings in both traces and of linking; computes the same as `findings`."""
         of_et = self.et.findings if self.et is not None else ()
         return (*of_et, *self.timeline.findings, *self.findings)
 
     @property
     def known_findings(self) -> tuple[Finding, ...]:
-        """Those of `all_findings`, in that order, that come from what was read and computed so far."""
+        """Findings of `all_findings`, in that order, from everything read and computed so far."""
         et = self.stages.et
         of_et = et().findings if et is not None and et.is_computed else ()
         known = [stage.findings() for stage in self.stages.findings if stage.of.is_computed]
         return (*of_et, *self.timeline.findings, *(finding for some in known for finding in some))
 
     def is_linked_with(self, et: ExecutionTrace) -> bool:
-        """Whether its Execution Trace is that very object; none is read for this."""
+        """Return whether its Execution Trace is that very object; none is read for this."""
         stage = self.stages.et
         return stage is not None and stage.is_computed and stage() is et
 
@@ -220,12 +239,12 @@ class LinkedTrace:
         return self
 
     def __repr__(self) -> str:
-        """What it is, in brief; computes nothing."""
+        """Return a short description; computes nothing."""
         names = [name for name, stage in self._named_stages().items() if stage.is_computed]
         return f"LinkedTrace(rank={self.rank}, kineto={self.timeline.path!r}, computed=[{', '.join(names)}])"
 
     def _repr_html_(self) -> str:
-        """What it is, for a notebook, and what of it is computed so far; computes nothing."""
+        """Return HTML for a notebook, and what of it is computed so far; computes nothing."""
         facts = {
             "rank": self.rank,
             "Kineto trace": self.timeline.path,

@@ -1,4 +1,4 @@
-"""How results show themselves in a notebook: small tables of HTML, without scripts, in the notebook's own colours.
+"""Render results in a notebook: small HTML tables without scripts, in the notebook's own colours.
 
 Every text is escaped, shortened and limited here, so that no name of a trace can do harm or fill a page.
 """
@@ -11,7 +11,7 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tracebraid.model.column_units import unit_of
+from tracebraid.model.column import unit_of
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, number, percent, quantity, size
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from tracebraid.model.column import Table
 
-__all__ = ["facts_html", "frame_html", "note_html", "rows_html", "shown"]
 
 _ROWS = 10
 """Rows that are shown of a table."""
@@ -43,12 +42,7 @@ _LEFT, _RIGHT = f"{_CELL}text-align:left", f"{_CELL}text-align:right;white-space
 
 
 def shown(title: str, *parts: str) -> str:
-    """A result as HTML.
-
-    Args:
-        title: what it is.
-        parts: what the other functions of this module return.
-    """
+    """A result as HTML."""
     return f'<div style="{_BOX}"><strong>{_text(title)}</strong>{"".join(parts)}</div>'
 
 
@@ -69,26 +63,12 @@ def note_html(text: str) -> str:
 
 
 def rows_html(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]], total: int) -> str:
-    """A table; of more than a few rows the first, and how many there are beside them.
-
-    Args:
-        caption: what it holds.
-        heads: its columns; the unit of numbers is what a name ends in, such as `dur_ns`.
-        rows: a value for each column; no more are taken than are shown.
-        total: how many rows there are.
-    """
+    """A table; of more than a few rows the first, and how many there are beside them."""
     return _table(caption, dict.fromkeys(heads, ""), list(islice(rows, _ROWS)), total)
 
 
 def frame_html(caption: str, frame: pl.DataFrame, schema: Table | None = None, names: str = "") -> str:
-    """The first rows of a frame.
-
-    Args:
-        caption: what it holds.
-        frame: its rows.
-        schema: says what its columns mean.
-        names: the columns that are shown, separated by spaces; empty: the first that have a value in these rows.
-    """
+    """The first rows of a frame."""
     first = frame.head(_ROWS)
     docs = {column.name: column.doc for column in schema.columns} if schema is not None else {}
     picked = [name for name in names.split() if name in frame.columns]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["argument_names", "written_positions"]
+from tracebraid.model.column import Column, Kind, Table
+from tracebraid.model.schema import ET_NODES, ET_TENSOR_USES, ET_TENSORS, ET_VALUES
 
 _CHANGED = re.compile(r"\(\w+!(?:\s*->\s*[\w*|]+)?\)")
 
@@ -41,7 +42,7 @@ def _inputs(schema: str) -> list[str]:
 
 
 def _closing(text: str, begin: int) -> int:
-    """Where the bracket that opens at `begin` closes; -1 if nowhere."""
+    """Return the position at which the bracket opened at `begin` closes; -1 if nowhere."""
     depth = 0
     for index in range(max(begin, 0), len(text)):
         depth += {"(": 1, ")": -1}.get(text[index], 0)
@@ -55,7 +56,7 @@ def _changed(texts: list[str]) -> frozenset[int]:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas outside of all brackets."""
+    """Split at the commas outside all brackets."""
     parts, depth, begin = [], 0, 0
     for index, letter in enumerate(text):
         if letter in "([":
@@ -67,3 +68,41 @@ def _split(text: str) -> list[str]:
             begin = index + 1
     last = text[begin:].strip()
     return [*parts, last] if last else parts
+
+
+SUFFIX = ".arrow.zip"
+HEADER = "execution_trace.json"
+"""The member of the archive that holds the members of the JSON form beside its nodes."""
+
+RECORDED_TENSOR_USES = Table(
+    "tensor_uses",
+    "Uses of tensors as recorded, each with the members of the tensor's tuple.",
+    (*ET_TENSOR_USES.columns[:-1], *ET_TENSORS.columns[1:-1]),
+)
+_ATTRS = Table(
+    "attrs",
+    "One row per attribute of a node that `nodes` has no column for.",
+    (
+        ET_NODES.column("node_id"),
+        Column("key", Kind.NAME, "its name"),
+        Column("type", Kind.NAME, "its type, as the trace has it"),
+        Column("value", Kind.JSON, "its value, as JSON text"),
+    ),
+)
+RECORDED_TABLES = (
+    Table(ET_NODES.name, ET_NODES.doc, ET_NODES.columns[:-1]),
+    ET_VALUES,
+    RECORDED_TENSOR_USES,
+    _ATTRS,
+)
+"""The tables of the archive."""
+
+
+def is_arrow(name: str) -> bool:
+    """Return whether a file of this name is such an archive."""
+    return name.lower().endswith(SUFFIX)
+
+
+def member_of(table: Table) -> str:
+    """The member of the archive that holds a table."""
+    return f"{table.name}.arrow"

@@ -6,20 +6,18 @@ from dataclasses import dataclass
 
 from tracebraid.model.finding import Finding
 
-__all__ = ["Packed"]
-
 
 @dataclass(frozen=True)
 class Packed:
-    """What a pack did.
+    """Result of a pack.
 
     Args:
         path: the store.
-        packed: the ranks that were packed now.
-        kept: those that were there already, of the same files and options.
-        failed: those whose files cannot be read; the store says why.
+        packed: the newly packed ranks.
+        kept: ranks already in the store, with the same files and options.
+        failed: unreadable ranks; the store records the reason.
         size_bytes: of all files of all ranks.
-        findings: what was noticed about the files, and which ranks cannot be read.
+        findings: findings about the files, and unreadable ranks.
     """
 
     path: str

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["encodable", "printable", "printable_json", "printable_lines"]
-
+_STEERING = ("C", "Zl", "Zp")
+"""Categories of Unicode: control, format and unassigned characters; separators of lines and of paragraphs."""
 _MAY_STEER = re.compile(r"[^\x00-\x7e]")
 
 
 def printable(text: str) -> str:
-    """The text with control and invisible formatting characters written out: a name must not steer what shows it."""
+    """The text with control, invisible and line-separating characters written out: a name must not steer a display."""
     if text.isprintable():
         return text
-    return "".join(c if not unicodedata.category(c).startswith("C") else repr(c)[1:-1] for c in text)
+    return "".join(repr(c)[1:-1] if unicodedata.category(c).startswith(_STEERING) else c for c in text)
 
 
 def printable_lines(text: str) -> str:
@@ -30,7 +30,7 @@ def encodable(text: str) -> str:
 def printable_json(document: bytes) -> bytes:
     """A JSON document with the same characters written as escapes; it says the same to whoever reads it as JSON.
 
-    JSON has no such character outside of its strings. Those below U+0020 are escapes in it already.
+    JSON has no such character outside its strings. Those below U+0020 are escapes in it already.
     """
     if document.isascii() and b"\x7f" not in document:
         return document

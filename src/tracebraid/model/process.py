@@ -11,10 +11,8 @@ import polars as pl
 
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
+from tracebraid.model.quantities import NS_PER_MS, NS_PER_S
 from tracebraid.model.timeline import Timeline
-from tracebraid.model.units import NS_PER_MS, NS_PER_S
-
-__all__ = ["Contradiction", "Process", "contradictions", "process_of_et", "process_of_timeline"]
 
 _MINUTE_S = 60
 _PID_LIMIT = 1 << 22
@@ -22,7 +20,7 @@ _PID_LIMIT = 1 << 22
 _EARLIEST_NS = 1_420_070_400 * NS_PER_S
 """2015-01-01, before PyTorch: times below are not on the unix clock."""
 _SLACK_NS = 5 * NS_PER_S
-"""How far the clocks behind two times of one process may be apart: one of them is cut to whole seconds, and a process
+"""Maximum difference of two clock times of one process: one is truncated to seconds, and a process
 may be stopped between taking the other and writing it."""
 _ZONE_STEP_NS = 15 * _MINUTE_S * NS_PER_S
 """Time zones lie a multiple of a quarter of an hour from UTC."""
@@ -38,7 +36,7 @@ _CUDA_DEVICE = re.compile(r"^(NVIDIA|Tesla|GeForce|Quadro|TITAN|A100|H100)")
 
 
 class Contradiction(str, Enum):
-    """In what two traces cannot be of one process."""
+    """Reason why two traces cannot be of one process."""
 
     PROCESS_ID = "process-id"
     START = "start"
@@ -50,7 +48,7 @@ class Contradiction(str, Enum):
 
 @dataclass(frozen=True)
 class Process:
-    """What a trace says of its process; what it does not say is None or empty.
+    """Process of a trace as far as the trace describes it; unknown values are None or empty.
 
     Args:
         pids: numbers that its host events, or its header, carry. Equal ones prove nothing: containers use them again.
@@ -77,7 +75,7 @@ class Process:
 
 
 def process_of_et(et: ExecutionTrace) -> Process:
-    """What an Execution Trace says: its header's process id and times, its process groups, collectives and tensors."""
+    """Describe the process by an Execution Trace: process id and times of its header, groups, collectives, tensors."""
     pid = et.header.get("pid")
     return Process(
         pids=frozenset({pid} if isinstance(pid, int) and _is_pid(pid) else ()),
@@ -95,7 +93,7 @@ def process_of_et(et: ExecutionTrace) -> Process:
 
 
 def process_of_timeline(timeline: Timeline) -> Process:
-    """What a Kineto trace says: process ids of host ops, times, `distributedInfo`, and devices that work ran on.
+    """Describe the process by a Kineto trace: process ids of host ops, times, `distributedInfo`, and used devices.
 
     An export of Nsight Systems numbers processes as the host does, not as the container, and has none here. Nor has a
     trace in which a process has a made-up number, or a name.
@@ -119,7 +117,7 @@ def process_of_timeline(timeline: Timeline) -> Process:
 
 
 def contradictions(et: Process, kineto: Process) -> tuple[Contradiction, ...]:
-    """In what two traces cannot be of one process; empty where nothing speaks against it."""
+    """Return the reasons why two traces cannot be of one process; empty if there are none."""
     found = {
         Contradiction.PROCESS_ID: bool(et.pids and kineto.pids) and not et.pids & (kineto.pids | kineto.tids),
         Contradiction.START: not _may_overlap(et, kineto),
@@ -133,7 +131,7 @@ def contradictions(et: Process, kineto: Process) -> tuple[Contradiction, ...]:
 
 
 def _may_overlap(et: Process, kineto: Process) -> bool:
-    """Whether both were recorded at one time, in some time zone where that of one is not known."""
+    """Return whether both were recorded at one time, in some time zone where that of one is not known."""
     if et.span_ns is None or kineto.span_ns is None:
         return True
     (start, stop), (first, last) = et.span_ns, kineto.span_ns
@@ -144,7 +142,7 @@ def _may_overlap(et: Process, kineto: Process) -> bool:
 
 
 def _groups_differ(et: Process, kineto: Process) -> bool:
-    """Whether a group has other ranks in the other trace, or is one to which the rank does not belong.
+    """Return whether a group has other ranks in the other trace, or is one to which the rank does not belong.
 
     A process lists only groups that it is a member of.
     """
@@ -187,7 +185,7 @@ def _devices(timeline: Timeline) -> frozenset[int]:
 
 
 def _rank_of_collectives(et: ExecutionTrace) -> int | None:
-    """The rank that collectives of the default process group carry; None where they carry none, or several.
+    """The rank that collectives of the default process group carry; None if they carry none, or several.
 
     It stands between the group's name and the collective's: `["0", "default_pg"]`, 1, "allreduce".
     """

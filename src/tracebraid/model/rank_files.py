@@ -8,19 +8,12 @@ from typing import TypeAlias
 
 from tracebraid.errors import InputError
 
-__all__ = ["Progress", "RankFiles", "RanksDone", "claimed_twice"]
-
 Progress: TypeAlias = Callable[[float], None]
-"""Is called with the progress so far, 0 to 1."""
+"""Callback for progress, 0 to 1."""
 
 
 def claimed_twice(path: str, rank: int) -> InputError:
-    """The error that a trace says it is of a rank of which another trace was read already.
-
-    Args:
-        path: the trace.
-        rank: the rank.
-    """
+    """Make the error for a trace that states the rank of a trace read before."""
     problem = f"it is of rank {rank}, as is another file here"
     return InputError(path, problem, "Keep the traces of each rank once")
 
@@ -31,8 +24,8 @@ class RankFiles:
 
     Args:
         rank: the rank.
-        kineto: path of the Kineto trace; None where there is none.
-        et: path of the Execution Trace; None where there is none.
+        kineto: path of the Kineto trace; None if there is none.
+        et: path of the Execution Trace; None if there is none.
     """
 
     rank: int
@@ -41,14 +34,14 @@ class RankFiles:
 
 
 class RanksDone(float):
-    """A share of the work on several ranks, 0 to 1, that knows how many of them are done.
+    """Finished share of the work on several ranks, 0 to 1, with the number of finished ranks.
 
-    Who wants the share alone takes it as the number that it is.
+    It is itself the number of the share.
 
     Args:
         share: the share of all work.
-        done: how many ranks are done.
-        ranks: of how many.
+        done: number of finished ranks.
+        ranks: total number of ranks.
     """
 
     done: int
@@ -62,3 +55,50 @@ class RanksDone(float):
 
     def __reduce__(self) -> tuple[object, ...]:
         return RanksDone, (float(self), self.done, self.ranks)
+
+
+@dataclass(frozen=True)
+class GroupOfRank:
+    """A process group that a rank is a member of.
+
+    Args:
+        kind: what the group is for, as the program says (`pg_desc`); groups of one kind divide the ranks among them.
+        ranks: its global ranks, in its own order.
+    """
+
+    kind: str
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RankOrigin:
+    """Origin of a rank: host and groups.
+
+    Args:
+        rank: the rank.
+        host: the name of its host; "" where it is unknown.
+        groups: its process groups, as far as their ranks are listed.
+    """
+
+    rank: int
+    host: str = ""
+    groups: tuple[GroupOfRank, ...] = ()
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """A file that a rank was read from.
+
+    Args:
+        path: the path as given.
+        size_bytes: its size; None if it was not read.
+        mtime_ns: when it was changed last, in ns on the unix clock; None if that is unknown.
+        sha256: of its content; None if it was not read, or lies on a server that names its version.
+        version: what a server calls this state of it, such as its ETag; None for a file on disk.
+    """
+
+    path: str
+    size_bytes: int | None = None
+    mtime_ns: int | None = None
+    sha256: str | None = None
+    version: str | None = None

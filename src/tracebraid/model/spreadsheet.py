@@ -1,13 +1,11 @@
-"""What a spreadsheet takes a text of CSV for."""
+"""Escape CSV text that a spreadsheet would run as a formula."""
 
 from __future__ import annotations
 
 import polars as pl
 
-__all__ = ["guarded"]
-
 _RUNS = r"\A[=+\-@\t\r\n'\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
-"""What a text begins with that a spreadsheet runs as a formula (OWASP, CSV injection; the last four
+"""First characters of texts that a spreadsheet runs as formulas (OWASP, CSV injection; the last four
 are the first four in full width), or the apostrophe itself."""
 
 

@@ -1,4 +1,4 @@
-"""What a step is: an annotation of the host that bears the name of the profiler's steps, or another that is named."""
+"""Recognise steps: annotations named by the profiler's schedule, or by the user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from tracebraid.model.timeline import Timeline
 
-__all__ = ["PROFILER_STEP", "is_profiler_step", "is_step_name", "some_steps", "step_events", "step_name"]
 
 PROFILER_STEP = "ProfilerStep"
 """The annotation that `torch.profiler` writes for each step, with `#` and a number behind it."""
@@ -35,17 +34,12 @@ def some_steps(names: Sequence[str]) -> str:
 
 
 def is_step_name(name: pl.Expr, annotation: str = PROFILER_STEP) -> pl.Expr:
-    """Whether a name is that of a step.
-
-    Args:
-        name: names, as text.
-        annotation: the name of steps, with or without the `#` and number behind it.
-    """
+    """Return whether a name is that of a step."""
     return (name == annotation) | name.str.starts_with(annotation + "#")
 
 
 def is_profiler_step(name: pl.Expr) -> pl.Expr:
-    """Whether a name is one that the profiler itself gives to a step: never without a number."""
+    """Return whether a name is one that the profiler itself gives to a step: never without a number."""
     return name.str.contains(rf"^{PROFILER_STEP}#\d+$")
 
 

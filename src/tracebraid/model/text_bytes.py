@@ -1,12 +1,10 @@
-"""How much the texts of tables take: in a file each stands once, and where a column is written out, in each row."""
+"""Size of text columns: each text once in a file, but once per row where a column is written out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import polars as pl
-
-__all__ = ["refuse_repeated_texts"]
 
 _UNCHECKED_BYTES = 1 << 32
 """Up to this size texts may be repeated as often as a file likes."""
@@ -15,15 +13,7 @@ _RATIO_AT_MOST = 4_000
 
 
 def refuse_repeated_texts(frames: Iterable[pl.DataFrame], size_bytes: int) -> None:
-    """Refuse tables whose texts would fill memory where they are written out, though the file is small.
-
-    Args:
-        frames: what a file holds.
-        size_bytes: the size of the file.
-
-    Raises:
-        ValueError: they would.
-    """
+    """Reject tables whose texts would fill memory where they are written out, though the file is small."""
     found_bytes = sum(map(_text_bytes, frames))
     if found_bytes > max(_UNCHECKED_BYTES, _RATIO_AT_MOST * size_bytes):
         raise ValueError(

@@ -9,11 +9,9 @@ from functools import cached_property
 import polars as pl
 
 from tracebraid.model import notebook
-from tracebraid.model.category import Role, categories_of
+from tracebraid.model.category import Category, Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
-
-__all__ = ["Timeline"]
 
 
 @dataclass(frozen=True)
@@ -25,13 +23,13 @@ class Timeline:
     Args:
         path: the file it was read from.
         rank: the process's global rank.
-        world_size: number of ranks; None where the file does not say.
-        base_time_ns: what the file's times are relative to; 0 where they are absolute.
+        world_size: number of ranks; None if the file does not say.
+        base_time_ns: what the file's times are relative to; 0 if they are absolute.
         header: the members of the file beside its events.
         tables: each table by its name.
         process_groups: see `model.schema.PROCESS_GROUPS`.
         findings: what was not as it should be, and what was done about it.
-        size_bytes: of the file; None where it was read from none.
+        size_bytes: of the file; None if it was read from none.
     """
 
     path: str
@@ -45,12 +43,12 @@ class Timeline:
     size_bytes: int | None = None
 
     def __repr__(self) -> str:
-        """What it is, in brief: headers and tables may hold anything, and are long."""
+        """Return a short description: headers and tables may hold anything, and are long."""
         ranks = f"rank={self.rank}, world_size={self.world_size}"
         return f"Timeline(path={self.path!r}, {ranks}, events={self.events.height}, findings={len(self.findings)})"
 
     def _repr_html_(self) -> str:
-        """What it is, for a notebook: how many rows its tables have."""
+        """Return HTML for a notebook: how many rows its tables have."""
         facts = {
             "path": self.path,
             "rank": self.rank,
@@ -103,7 +101,7 @@ class Timeline:
         return frozenset(self.events.get_column("category").unique().drop_nulls().cast(pl.String))
 
     def has_role(self, *roles: Role) -> bool:
-        """Whether the category of any event plays one of these roles."""
+        """Return whether the category of any event plays one of these roles."""
         return not self.categories.isdisjoint(categories_of(*roles))
 
     def of_role(self, *roles: Role) -> pl.DataFrame:
@@ -115,7 +113,7 @@ class Timeline:
     @cached_property
     def span_ns(self) -> tuple[int, int] | None:
         """(first start, last end) of all events but the profiler's own spans; None without events."""
-        spans = self.events.filter(as_text("category").fill_null("") != "Trace")
+        spans = self.events.filter(as_text("category").fill_null("") != Category.TRACE.value)
         if spans.is_empty():
             return None
         start = spans.get_column("ts_ns").min()
@@ -125,7 +123,7 @@ class Timeline:
 
     @cached_property
     def has_device(self) -> bool:
-        """Whether any work ran on a device."""
+        """Return whether any work ran on a device."""
         return self.has_role(Role.DEVICE_WORK)
 
     @cached_property

@@ -1,1 +1,1 @@
-"""SQL over the tables of a job: what a query may name, whether it may run, and its answer."""
+"""SQL over the tables of a job: catalog, validation and execution of queries."""

@@ -1,4 +1,4 @@
-"""What a query may name: tables, views that join them, and macros."""
+"""Catalog of a query: tables, views that join them, and macros."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from functools import cached_property
 
 from tracebraid.model.column import Column, Kind, Table
 
-__all__ = ["Catalog", "Join", "Macro", "SourceTable", "SqlSchema", "View", "ViewColumn", "Viewable"]
-
 _RANK = Column("rank", Kind.INT, "the rank")
 
 
 class SqlSchema(Enum):
-    """What a table's full name begins with, in the order in which a name alone is looked up."""
+    """Schema of a table, in the order of lookup of unqualified names."""
 
     MAIN = "main"
     """Views that join tables."""
@@ -36,7 +34,7 @@ class SourceTable:
     Args:
         schema: what its full name begins with.
         table: its columns.
-        of_rank: there is a file for each rank, whose name says which; else one file holds the rows of all.
+        of_rank: one file for each rank, named after it; else one file with the rows of all.
     """
 
     schema: SqlSchema
@@ -50,23 +48,23 @@ class SourceTable:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """Its columns; of a table that has a file for each rank `rank` comes first."""
+        """Return its columns; for a table with a file for each rank, `rank` comes first."""
         if not self.of_rank:
             return self.table.columns
         return (_RANK, *(column for column in self.table.columns if column.name != _RANK.name))
 
     @property
     def doc(self) -> str:
-        """What a row is."""
+        """Meaning of a row."""
         return self.table.doc
 
 
 @dataclass(frozen=True)
 class Join:
-    """A table that a view joins, if a column of it is wanted.
+    """A join of a view, used if a column of it is needed.
 
     Args:
-        text: the clause; each row of the view finds one row at most.
+        text: the clause; it matches at most one row for each row of the view.
         after: the aliases of the joins that it refers to.
     """
 
@@ -79,9 +77,9 @@ class ViewColumn:
     """A column of a view.
 
     Args:
-        column: its name, its type and what it means.
-        source: the alias of the join that it comes from; "" where it comes from what is read in any case.
-        expression: what it is.
+        column: its name, type and meaning.
+        source: the alias of its join; "" if it comes from the base.
+        expression: its expression.
     """
 
     column: Column
@@ -95,10 +93,10 @@ class View:
 
     Args:
         name: its name.
-        doc: what a row is.
+        doc: the meaning of a row.
         view_columns: its columns.
-        base: what is read in any case, behind `FROM`.
-        joins: what is read if a column of it is wanted, by aliases.
+        base: the clause after `FROM` that is always read.
+        joins: joins that are read if a column of theirs is needed, by alias.
     """
 
     name: str
@@ -119,11 +117,7 @@ class View:
         return Table(self.name, self.doc, self.columns)
 
     def query(self, wanted: Collection[str] | None = None) -> str:
-        """What selects its columns; those that are not wanted may be null.
-
-        Args:
-            wanted: names of columns, in lower case; None: all.
-        """
+        """Return the query of its columns; unused columns may be null."""
         aliases: set[str] = set()
         for own in self.view_columns:
             if own.source and (wanted is None or own.column.name in wanted):
@@ -151,9 +145,9 @@ class Macro:
     Args:
         name: its name.
         parameters: the names of its parameters.
-        doc: what it returns.
+        doc: its result.
         body: an expression, or of a table macro a query.
-        is_table: it stands in `from`.
+        is_table: whether it is a table macro, used in `from`.
     """
 
     name: str
@@ -164,18 +158,18 @@ class Macro:
 
     @property
     def call(self) -> str:
-        """How it is called."""
+        """Return its call."""
         return f"{self.name}({', '.join(self.parameters)})"
 
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """All that a query may name.
+    """Catalog of tables, views and macros of queries.
 
     Args:
-        tables: what is read or computed.
-        views: what joins them.
-        macros: functions.
+        tables: tables that are read or computed.
+        views: views that join them.
+        macros: the functions.
     """
 
     tables: tuple[SourceTable, ...]
@@ -209,11 +203,11 @@ class Catalog:
         return list(self._by_name)
 
     def find(self, name: str) -> Viewable | None:
-        """The table or view of a name, short or full, in any case; None: there is none."""
+        """Return the table or view of a short or full name, ignoring case; None if there is none."""
         return self._by_name.get(name.lower())
 
     def short_name(self, viewable: Viewable) -> str:
-        """The shortest name of a table or view that means it and no other."""
+        """Return the shortest unambiguous name of a table or view."""
         return (
             viewable.name
             if self.find(viewable.name) is viewable

@@ -1,222 +1,263 @@
-"""The one module that knows DuckDB: a database in memory that reads what it is given, and nothing else."""
+"""Limits of a query: memory, disk, and folders of files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import polars as pl
 
-from tracebraid.errors import MissingLibraryError, QueryError
-from tracebraid.queries.limits import QueryLimits
-from tracebraid.queries.messages import query_error
-from tracebraid.queries.positions import position_at
-from tracebraid.queries.results import plain_columns, unreadable_type
-from tracebraid.queries.text import list_of_paths, literal, quoted
+from tracebraid.child_process.worker import Worker, signal_name
+from tracebraid.errors import EngineError, QueryError
+from tracebraid.extras import Extra, require
+from tracebraid.queries.catalog import Catalog, Macro, SourceTable, SqlSchema, View, Viewable
+from tracebraid.queries.engine import DONE, NO_MEMORY, WRONG, list_of_paths, literal, quoted, type_of
+from tracebraid.queries.statement import Named, Statement, named_by, refuse_functions, statement_of
 
-__all__ = ["Database", "database"]
+QUERY_MEMORY_BYTES = 4 * 2**30
+"""Half of a small laptop's memory."""
+_SPILL_BYTES = 64 * 2**30
+"""Default limit of spilled data: 16 times the memory."""
 
-_T = TypeVar("_T")
 
+@dataclass(frozen=True)
+class QueryLimits:
+    """Resource limits of a query.
+
+    Args:
+        memory_bytes: memory of the engine; its process may take some more for its libraries.
+        spill_bytes: temporary files, in a folder that is deleted after the query.
+        folders: folders whose files it may read with `read_csv`, `read_json`, `read_parquet` and `read_text`.
+    """
+
+    memory_bytes: int = QUERY_MEMORY_BYTES
+    spill_bytes: int = _SPILL_BYTES
+    folders: tuple[Path, ...] = ()
+
+
+_SERVE = "tracebraid.queries.engine:serve"
 _MIB = 2**20
-_CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "allow_persistent_secrets": "false",
-    # Else a name in a query could mean a variable of the Python program.
-    "python_enable_replacements": "false",
-}
-_SIGNALS_EVERY_S = 0.1
-"""Between two looks at signals while a query runs."""
-_EXPLAIN = "EXPLAIN\n"
-"""Before a query: it is bound, and not run. The line of its own keeps the columns of errors."""
+_AT_LEAST_MIB = 1
 
 
 @contextmanager
-def database(limits: QueryLimits, scratch: Path, readable: Iterable[Path]) -> Iterator[Database]:
-    """A database in memory.
-
-    Args:
-        limits: what a query may use.
-        scratch: a folder for what does not fit into memory.
-        readable: folders that hold tables.
-
-    Raises:
-        MissingLibraryError: duckdb is not installed.
-    """
+def database(limits: QueryLimits) -> Iterator[Database]:
+    """Start the process of a database; it is killed when the block ends."""
+    require(Extra.SQL)
+    memory_mib = max(_AT_LEAST_MIB, limits.memory_bytes // _MIB)
     try:
-        import duckdb
-    except ImportError as error:
-        raise MissingLibraryError(
-            "SQL needs duckdb, which is not installed here. Install it with: pip install 'tracebraid[sql]'"
-        ) from error
-    connection = duckdb.connect(":memory:", config=_CONFIG)
+        # Libraries that run out of memory say so there. The slices of a result need no threads, whose stacks count as
+        # memory.
+        worker = Worker.start(_SERVE, str(memory_mib), threads=1, quiet=True)
+    except OSError as error:
+        problem = f"no process for the query can be started ({error.strerror or error})"
+        raise EngineError(f"{problem}; free some memory or processes, and try again") from None
     try:
-        folders = list_of_paths(path.resolve() for path in (*readable, *limits.folders))
-        settings = (
-            f"SET memory_limit = '{max(1, limits.memory_bytes // _MIB)}MiB'",
-            f"SET max_temp_directory_size = '{max(1, limits.spill_bytes // _MIB)}MiB'",
-            f"SET temp_directory = {literal(str(scratch))}",
-            f"SET allowed_directories = {folders}",
-            "SET enable_external_access = false",
-        )
-        _interruptibly(connection, lambda: [connection.execute(statement) for statement in settings])
-        yield Database(connection, limits)
+        yield Database(worker, limits)
     finally:
-        connection.close()
+        worker.close()
 
 
 class Database:
-    """What `database` makes. After `define` its settings cannot be changed."""
+    """Handle of a database process. Its methods wait for the process, and raise Ctrl-C meanwhile."""
 
-    def __init__(self, connection: Any, limits: QueryLimits) -> None:
-        self._connection, self._limits = connection, limits
+    def __init__(self, worker: Worker, limits: QueryLimits) -> None:
+        self._worker, self._limits = worker, limits
+
+    def open(self, scratch: Path, readable: Iterable[Path]) -> None:
+        """Start again with an empty database."""
+        folders = list_of_paths(path.resolve() for path in (*readable, *self._limits.folders))
+        spill_mib = max(_AT_LEAST_MIB, self._limits.spill_bytes // _MIB)
+        self._ask("open", spill_mib, literal(str(scratch.absolute())), folders)
 
     def define(self, statements: Iterable[str]) -> None:
-        """Define views and macros, and lock the settings.
+        """Define views and macros, and lock the settings."""
+        self._ask("define", list(statements))
 
-        Raises:
-            QueryError: a file that a view reads is none that can be read.
-        """
-        _interruptibly(self._connection, partial(self._define, statements))
-
-    def _define(self, statements: Iterable[str]) -> None:
-        for statement in statements:
-            with self._errors(statement):
-                self._connection.execute(statement)
-        self._connection.execute("SET lock_configuration = true")
+    def has_function(self, name: str) -> bool:
+        """Return whether the engine has a function of a name, in lower case."""
+        return bool(self._ask("has_function", name))
 
     def tree(self, query: str) -> Any:
-        """The syntax tree of a query, as DuckDB's `json_serialize_sql` has it.
-
-        Raises:
-            QueryError: it is no SQL, or no query.
-        """
+        """The syntax tree of a query, as DuckDB's `json_serialize_sql` has it."""
         if not query.isascii() and any("\ud800" <= letter <= "\udfff" for letter in query):
-            raise QueryError("it holds a byte that is no text", "Write the query in UTF-8")
-        with self._errors(query):
-            rows = self._rows("SELECT json_serialize_sql(?::VARCHAR)", [query])
-        tree = msgspec.json.decode(rows[0][0])
-        if not tree["error"]:
-            return tree
-        if tree["error_type"] != "parser":
-            raise QueryError(
-                "this is no query that only reads", "Give one that begins with select, with or from"
-            )
-        where = position_at(query, int(tree["position"])) if "position" in tree else ""
-        raise QueryError(tree["error_message"], "Correct it there", where)
+            raise QueryError("it contains a byte that is not text", "Write the query in UTF-8")
+        return msgspec.json.decode(self._ask("tree", query))
 
     def check(self, query: str) -> None:
-        """Bind a query, and do not run it.
+        """Bind a query without running it."""
+        self._ask("check", query)
 
-        Raises:
-            QueryError: it is wrong.
-        """
-        with self._errors(query, lines_before=1):
-            self._rows(_EXPLAIN + query)
+    def answer(self, query: str, limit: int | None = None) -> Iterator[pl.DataFrame]:
+        """Run a query; yield its rows in slices, at least one."""
+        self._ask("run", query, limit)
+        return self._slices()
 
-    def _rows(self, *words: Any) -> list[Any]:
-        found: list[Any] = _interruptibly(
-            self._connection, lambda: self._connection.execute(*words).fetchall()
+    def _slices(self) -> Iterator[pl.DataFrame]:
+        while (data := self._ask("next")) is not None:
+            yield pl.read_ipc(data)
+
+    def _ask(self, name: str, *arguments: Any) -> Any:
+        """Send a request; return the value of the reply."""
+        with suppress(BrokenPipeError):
+            self._worker.send(msgspec.msgpack.encode((name, *arguments)))
+        reply = self._worker.receive()
+        if reply is None:
+            raise self._ended()
+        kind, *values = msgspec.msgpack.decode(reply)
+        if kind == DONE:
+            return values[0]
+        if kind == WRONG:
+            raise QueryError(*values)
+        if kind == NO_MEMORY:
+            raise self._no_memory()
+        raise EngineError(f"the process of the query failed\n{values[0]}")
+
+    def _ended(self) -> QueryError | EngineError:
+        code = self._worker.ended()
+        if code < 0:
+            # A library that is refused memory ends the process, in one of several ways.
+            return self._no_memory(f" (its process ended by {signal_name(-code)})")
+        return EngineError(f"the process of the query ended with exit code {code}")
+
+    def _no_memory(self, how: str = "") -> QueryError:
+        mib = self._limits.memory_bytes // _MIB
+        return QueryError(
+            f"it needs more than the {mib} MiB of memory, or the temporary space, that a query may use{how}",
+            "Ask for fewer rows or ranks, or allow more with --memory",
         )
-        return found
-
-    def answer(self, query: str, limit: int | None = None) -> pl.DataFrame:
-        """Run a query; Ctrl-C stops it.
-
-        Args:
-            query: one that `check` found right.
-            limit: the first rows alone; None: all.
-
-        Raises:
-            QueryError: it fails, needs too much, or a column is of a type without an equal in polars.
-        """
-        with self._errors(query):
-            return _interruptibly(self._connection, partial(self._answer, query, limit))
-
-    def _answer(self, query: str, limit: int | None) -> pl.DataFrame:
-        relation = self._connection.sql(query)
-        kinds = [(str(kind), kind.id) for kind in relation.types]
-        names = _distinct(relation.columns)
-        for name, (text, _) in zip(names, kinds, strict=True):
-            if unreadable_type(text):
-                raise QueryError(
-                    f"column {name} is of type {text}", "Cast it, as in column::varchar or epoch(column)"
-                )
-        if names != relation.columns:
-            relation = relation.project(
-                ", ".join(f"#{number} AS {quoted(name)}" for number, name in enumerate(names, 1))
-            )
-        if limit is not None:
-            relation = relation.limit(limit)
-        return plain_columns(pl.DataFrame(_Stream(_computed(relation))))
-
-    @contextmanager
-    def _errors(self, query: str, lines_before: int = 0) -> Iterator[None]:
-        """Convert DuckDB's errors of the block."""
-        import duckdb
-
-        try:
-            yield
-        except duckdb.OutOfMemoryException:
-            mib = self._limits.memory_bytes // _MIB
-            raise QueryError(
-                f"it needs more than the {mib} MiB of memory, or the temporary space, that a query may use",
-                "Ask for fewer rows or ranks, or allow more with --memory",
-            ) from None
-        except (duckdb.Error, pl.exceptions.ComputeError) as error:
-            raise query_error(str(error), query, lines_before) from None
 
 
-def _computed(relation: Any) -> Any:
-    """The rows, computed: while polars takes those of a stream, no signal is looked at."""
-    # DuckDB 2 has another name for it.
-    return relation.materialize() if hasattr(type(relation), "materialize") else relation.execute()
+_SEARCHED = [schema.value for schema in SqlSchema if schema is not SqlSchema.PER_STEP]
+_RANK_IN_NAME = r"rank_([0-9]+)\.parquet$"
+"""Pattern of the name of a file with a rank's rows."""
 
 
-class _Stream:
-    """A result as polars takes it. polars keeps the classes that it meets, and so all of DuckDB, to the very end."""
-
-    def __init__(self, relation: Any) -> None:
-        self._relation = relation
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows, as Arrow's C interface has them."""
-        return self._relation.__arrow_c_stream__(requested_schema)
+def everything(catalog: Catalog) -> Named:
+    """All of a catalog."""
+    return Named(
+        catalog.tables, {view: view.query() for view in catalog.views}, frozenset(catalog.macros_by_name)
+    )
 
 
-def _distinct(names: list[str]) -> list[str]:
-    """Names of columns, of which those that come again have a number."""
-    seen: set[str] = set()
-    found = []
-    for name in names:
-        number, own = 1, name
-        while own in seen:
-            number += 1
-            own = f"{name}_{number}"
-        seen.add(own)
-        found.append(own)
-    return found
+def definitions(
+    catalog: Catalog, named: Named, files: Mapping[SourceTable, Sequence[Path]] | None
+) -> Iterator[str]:
+    """The statements that define what a query needs."""
+    for schema in SqlSchema:
+        if schema is not SqlSchema.MAIN:
+            yield f"CREATE SCHEMA {schema.value}"
+    yield f"SET search_path = {literal(','.join(_SEARCHED))}"
+    for table in named.tables:
+        name = f"{table.schema.value}.{quoted(table.name)}"
+        yield f"CREATE VIEW {name} AS {_select(table, () if files is None else files[table])}"
+    for view, query in named.views.items():
+        yield f"CREATE VIEW main.{quoted(view.name)} AS {query}"
+    for macro in catalog.macros:
+        if macro.name in named.macros:
+            yield _macro(macro)
 
 
-def _interruptibly(connection: Any, work: Callable[[], _T]) -> _T:
-    """Work in a thread, while this one waits for signals.
+def _select(table: SourceTable, files: Sequence[Path]) -> str:
+    if not files:
+        empty = ", ".join(f"NULL::{type_of(column)} AS {quoted(column.name)}" for column in table.columns)
+        return f"SELECT {empty} WHERE false"
+    in_file = table.columns[1:] if table.of_rank else table.columns
+    columns = [f"{quoted(column.name)}::{type_of(column)} AS {quoted(column.name)}" for column in in_file]
+    if table.of_rank:
+        # Of the file's name alone, so that a condition on `rank` leaves out whole files.
+        columns.insert(0, f"regexp_extract(filename, {literal(_RANK_IN_NAME)}, 1)::BIGINT AS rank")
+    options = "filename = true, hive_partitioning = false"
+    return f"SELECT {', '.join(columns)} FROM read_parquet({list_of_paths(files)}, {options})"
 
-    DuckDB does not look at them at every moment of a query, and where it does, Ctrl-C becomes an error of its own.
+
+def _macro(macro: Macro) -> str:
+    as_what = "AS TABLE" if macro.is_table else "AS"
+    return f"CREATE MACRO main.{macro.name}({', '.join(macro.parameters)}) {as_what} {macro.body}"
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedQuery:
+    """A valid query and its dependencies.
+
+    Args:
+        text: the query.
+        catalog: the catalog.
+        named: the tables, views and macros that it names.
     """
-    with ThreadPoolExecutor(1) as beside:
-        running = beside.submit(work)
-        try:
-            while not wait([running], _SIGNALS_EVERY_S).done:
-                pass
-        except KeyboardInterrupt:
-            while not wait([running], _SIGNALS_EVERY_S).done:
-                connection.interrupt()
-            raise
-        return running.result()
+
+    text: str
+    catalog: Catalog
+    named: Named
+
+
+def check(
+    engine: Database, query: str, catalog: Catalog, scratch: Path, *, with_files: bool = False
+) -> CheckedQuery:
+    """Validate a query and determine its dependencies, without reading data."""
+    engine.open(scratch, ())
+    statement = statement_of(engine.tree(query), query)
+    refuse_functions(statement, catalog, query, engine.has_function, with_files=with_files)
+    found = named_by(statement, catalog, query, with_files=with_files)
+    named = _with_all_below(engine, catalog, statement, found)
+    engine.define(definitions(catalog, everything(catalog), None))
+    engine.check(query)
+    return CheckedQuery(query, catalog, named)
+
+
+def answer(
+    engine: Database,
+    checked: CheckedQuery,
+    files: Mapping[SourceTable, Sequence[Path]],
+    scratch: Path,
+    limit: int | None = None,
+) -> Iterator[pl.DataFrame]:
+    """The rows of a query, in slices."""
+    engine.open(scratch, sorted({file.parent for of_table in files.values() for file in of_table}))
+    engine.define(definitions(checked.catalog, checked.named, files))
+    return engine.answer(checked.text, limit)
+
+
+def _with_all_below(
+    engine: Database, catalog: Catalog, statement: Statement, found: Sequence[Viewable]
+) -> Named:
+    """Return the named tables, and those that their views and macros name in turn.
+
+    A macro may want any column of the views that it or the query names.
+    """
+    macros = _macros(catalog, statement)
+    words = None if any(macro.is_table for macro in macros) else statement.words
+    texts: dict[Viewable | Macro, str] = {}
+    left: list[Viewable | Macro] = [*found, *macros]
+    while left:
+        used = left.pop()
+        if used in texts:
+            continue
+        texts[used] = _text_of(used, words)
+        if texts[used]:
+            inner = statement_of(engine.tree(texts[used]), texts[used])
+            left += named_by(inner, catalog, texts[used], with_files=False)
+            left += _macros(catalog, inner)
+    return Named(
+        tuple(used for used in texts if isinstance(used, SourceTable)),
+        {used: text for used, text in texts.items() if isinstance(used, View)},
+        frozenset(used.name for used in texts if isinstance(used, Macro)),
+    )
+
+
+def _macros(catalog: Catalog, statement: Statement) -> list[Macro]:
+    functions = {use.name for use in statement.functions}
+    return [macro for macro in catalog.macros if macro.name in functions]
+
+
+def _text_of(used: Viewable | Macro, words: Collection[str] | None) -> str:
+    """Return the query of a view or macro; "" for a table."""
+    if isinstance(used, SourceTable):
+        return ""
+    if isinstance(used, View):
+        return used.query(words)
+    return used.body if used.is_table else f"SELECT {used.body}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from tracebraid.queries.catalog import Macro
 
-__all__ = ["MACROS"]
-
 MACROS = (
     Macro("us", ("ns",), "nanoseconds as microseconds", "ns / 1e3"),
     Macro("ms", ("ns",), "nanoseconds as milliseconds", "ns / 1e6"),

@@ -9,13 +9,11 @@ from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.schema.context import DEVICE_CONTEXT, HOST_CONTEXT
 from tracebraid.queries.catalog import Join, View, ViewColumn
 
-__all__ = ["VIEWS"]
-
 _INT, _NAME, _FLOAT = Kind.INT, Kind.NAME, Kind.FLOAT
 
 
 def _of(alias: str, columns: Iterable[Column], source: str = "") -> tuple[ViewColumn, ...]:
-    """Columns of a table under their own names."""
+    """Return columns of a table under their own names."""
     return tuple(ViewColumn(column, source, f'{alias}."{column.name}"') for column in columns)
 
 
@@ -29,7 +27,7 @@ def _rest(table: Table, *without: str) -> tuple[Column, ...]:
 
 
 def _event(alias: str, event: str) -> str:
-    """Joins the event whose id an expression is."""
+    """Join the event whose id an expression returns."""
     return f"LEFT JOIN timeline.events AS {alias} ON {alias}.rank = e.rank AND {alias}.event_id = {event}"
 
 

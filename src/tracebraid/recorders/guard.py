@@ -6,8 +6,6 @@ import signal
 from collections.abc import Callable
 from types import CodeType, TracebackType
 
-__all__ = ["Guard"]
-
 
 class Guard:
     """A context that suppresses the exceptions of its block.
@@ -16,7 +14,7 @@ class Guard:
     handlers: Python runs them between any two instructions. What they raise, and KeyboardInterrupt, is propagated.
 
     Args:
-        on_failure: called with the exception; what it raises itself is dropped.
+        on_failure: called with the exception; its own exceptions are dropped.
     """
 
     __slots__ = ("_on_failure",)

@@ -17,19 +17,17 @@ from pathlib import Path
 
 from tracebraid.errors import CaptureWarning, OutputError
 from tracebraid.files import keep_broken, part_beside, write_whole, writing
-from tracebraid.model.et_arrow import SUFFIX, is_arrow
 from tracebraid.model.finding import Finding
+from tracebraid.model.op_schema import SUFFIX, is_arrow
 from tracebraid.recorders.backends.choose import Recorder, check_backend, choose, recorder
 from tracebraid.recorders.needs_torch import torch
+from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.postprocess import resources
-from tracebraid.recorders.postprocess.escape_names import Edit, apply_edits, first_error
+from tracebraid.recorders.postprocess.edits import Edit, apply_edits, first_error, rename_events
 from tracebraid.recorders.postprocess.finish_et import repair_execution_trace
-from tracebraid.recorders.postprocess.rename import rename_events
-
-__all__ = ["ExecutionTraceObserver"]
 
 _ESCAPES_NO_NAME = (2, 13)
-"""The last version of torch whose recorder was seen to write names without escaping them."""
+"""Last version of torch whose recorder is known to write unescaped names."""
 
 
 class ExecutionTraceObserver:
@@ -44,7 +42,7 @@ class ExecutionTraceObserver:
             where it can be built. The first use of the native one builds it, see `tracebraid build-recorder`.
         overwrite: whether a file of the same name is replaced, as PyTorch does.
         finish_at_exit: whether the end of the process writes the file; else the caller must.
-        follow_forks: whether a forked child records too, if its parent does, into `<stem>_pid<pid>.json` beside;
+        follow_forks: whether a forked child of a recording process records too, to `<stem>_pid<pid>.json` beside;
             else it records nothing. Only the native recorder can.
 
     Raises:
@@ -162,7 +160,7 @@ class ExecutionTraceObserver:
         self._renamed[old] = new
 
     def discard(self) -> None:
-        """Stop, and discard what was recorded: no file is written."""
+        """Stop, and discard the recording: no file is written."""
         ended, self._recorder = self._recorder, None
         if ended is not None and ended.is_open:
             self._running = False
@@ -182,16 +180,16 @@ class ExecutionTraceObserver:
         self._running = False
 
     def cleanup(self) -> None:
-        """What the profiler calls at its end: `unregister_callback()`."""
+        """Handle the profiler's final call: `unregister_callback()`."""
         self.unregister_callback()
 
     @property
     def is_registered(self) -> bool:
-        """Whether it is registered."""
+        """Return whether it is registered."""
         return self._recorder is not None and self._recorder.is_open
 
     def is_running(self) -> bool:
-        """Whether it records."""
+        """Return whether it records."""
         return self._execution_trace_running
 
     @property
@@ -207,13 +205,13 @@ class ExecutionTraceObserver:
         return self.output_file_path or None
 
     def set_extra_resource_collection(self, val: bool) -> None:
-        """Whether to save what a replay needs besides: generated kernels. To be called after `register_callback`."""
+        """Save what a replay needs besides, such as generated kernels. Call after `register_callback`."""
         self.extra_resources_collection = val
         if val:
             self.get_resources_dir(can_create=True)
 
     def get_resources_dir(self, can_create: bool = False) -> str | None:
-        """The folder of the extra resources; None where none are collected, or it is not there."""
+        """The folder of the extra resources; None if none are collected, or it is not there."""
         if not self.extra_resources_collection:
             return None
         if not self.resources_dir:
@@ -245,7 +243,7 @@ class ExecutionTraceObserver:
 
     @staticmethod
     def get_resources_dir_for_et_path(trace_path: str, create_dir: bool = False) -> str | None:
-        """The folder of the extra resources of a trace; None where it is not there."""
+        """The folder of the extra resources of a trace; None if it is not there."""
         return resources.resources_dir(trace_path, create_dir)
 
 
@@ -258,7 +256,7 @@ def _warn(message: str) -> None:
 
 
 def _follow(reference: weakref.ref[ExecutionTraceObserver]) -> None:
-    """In a forked child: record into a file of its own, if the parent records."""
+    """Record to a separate file in a forked child, if the parent records."""
     observer = reference()
     if observer is None or not observer._running:
         return
@@ -268,7 +266,7 @@ def _follow(reference: weakref.ref[ExecutionTraceObserver]) -> None:
     stem = _stem(name)
     own = ExecutionTraceObserver("native", follow_forks=True)
     own.register_callback(
-        Path(observer.output_file_path).with_name(f"{stem}_pid{os.getpid()}{name[len(stem) :]}")
+        Path(observer.output_file_path).with_name(f"{stem}_pid{getpid()}{name[len(stem) :]}")
     )
     own.start()
     observer._follower = own
@@ -299,7 +297,7 @@ def _record_process_groups() -> None:
 def _write_repaired(
     text: mmap.mmap, target: Path, overwrite: bool, renames: list[Edit]
 ) -> tuple[Finding, ...]:
-    edits, found = repair_execution_trace(text, names_never_escaped=_torch_version() <= _ESCAPES_NO_NAME)
+    edits, found = repair_execution_trace(text, unescaped_names=_torch_version() <= _ESCAPES_NO_NAME)
     edits = sorted([*edits, *renames], key=lambda edit: edit.start)
     broken = first_error(b"".join(apply_edits(text, edits)) if edits else text)
     if broken:

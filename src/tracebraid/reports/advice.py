@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import Any
 
 import polars as pl
@@ -10,121 +11,188 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from tracebraid.model.need_sentences import NEED_SENTENCES
-from tracebraid.model.questions.advice import Advice
-from tracebraid.reports.answers.answer_cells import ranges
+from tracebraid.model.analysis import Need
+from tracebraid.model.answer_sentences import NEED_SENTENCES
+from tracebraid.model.answers import SavingBasis
+from tracebraid.model.printable import printable
+from tracebraid.model.quantities import duration, percent
+from tracebraid.model.questions import Advice
+from tracebraid.reports.answers import ranges
 from tracebraid.reports.machine import finding_data, rows_data
-from tracebraid.reports.text import printable, shortened, some_of
-from tracebraid.reports.units import duration, percent
-
-__all__ = ["advice_data", "advice_frame", "advice_parts", "not_asked_lines"]
+from tracebraid.reports.names import shortened, some_of
+from tracebraid.reports.verdict import verdict
 
 _INDENT = 4
-"""Characters by which what belongs to an advice is set off."""
+"""Indentation of the lines below an item, in characters."""
 
 _SHAPES_SHOWN = 80
-"""Characters of shapes that are shown; JSON has all."""
+"""Maximum characters of shapes; JSON has all."""
 
-_NAME_SHOWN = 1_000
-"""Characters of a name that are shown, as templates of kernels are long; JSON has all."""
+_NAME_SHOWN = 160
+"""Maximum characters of a name, as templates of kernels are long; JSON has all."""
 
 _RANKS_WIDTH = 40
-"""Characters of ranks that are listed; of more their number is."""
+"""Maximum characters of a list of ranks; longer lists become a count."""
+
+_OF_PROGRAM = {
+    Need.DEVICE_WORK: "no device work",
+    Need.COMMUNICATION: "no communication",
+}
+"""Needs that depend on the program, whatever is captured."""
+
+_BASIS = {
+    SavingBasis.REPLAY: "by a replay of the dependency graph without it",
+    SavingBasis.ACCOUNTING: "by the step time that it covers",
+}
 
 
 def advice_parts(advice: Advice, top: int) -> list[RenderableType]:
-    """The first items for people, and what they save together.
-
-    Args:
-        advice: the advice.
-        top: how many items to show.
-    """
+    """Format the first items, and their total saving."""
     items = advice.items
+    head = list(map(Text, verdict(advice)))
     if items.is_empty():
-        return ["Nothing found that would save enough; --min-saving 0 shows what saves less."]
-    parts: list[RenderableType] = [_item(advice, row) for row in items.head(top).iter_rows(named=True)]
+        found = "" if head else "No change would save enough; "
+        return [*head, f"{found}--min-saving 0 shows smaller savings."]
+    parts: list[RenderableType] = [*head, *([""] if head else [])]
+    parts += [_item(advice, row) for row in items.head(top).iter_rows(named=True)]
     if items.height > top:
         parts.append(f"{items.height - top:,} more: --top shows more, --json and --csv all")
-    share = advice.saving_per_step_ns / advice.step_ns if advice.step_ns else 0.0
-    saved = f"{duration(advice.saving_per_step_ns)} of {duration(advice.step_ns)} {_of_what(advice)}"
-    parts.append(
-        f"All together save at most {saved} ({percent(min(share, 1.0))}); overlaps are counted once."
-    )
+    share = advice.saving_per_step_ns / advice.own_step_ns if advice.own_step_ns else 0.0
+    saved = f"{duration(advice.saving_per_step_ns)} of {duration(advice.own_step_ns)} {_of_what(advice)}"
+    parts.append(f"All together save {saved} ({percent(min(share, 1.0))}); overlaps are counted once.")
     return parts
 
 
-def not_asked_lines(advice: Advice) -> list[str]:
-    """What could not be looked for, by what the traces lack for it; a line each."""
+def missing_detector_lines(advice: Advice) -> list[str]:
+    """List detectors that did not run: a line for those that do not apply, and one for each missing need."""
     lines = []
-    needs = dict.fromkeys(need for needs in advice.not_asked.values() for need in needs)
-    for need in needs:
-        names = some_of([name for name, lacks in advice.not_asked.items() if need in lacks])
-        lacks, capture = NEED_SENTENCES[need]
-        lines.append(f"note: not looked for: {names}: {lacks}. {capture}")
+    by_need = advice.unavailable_by_need
+    absent = [need for need in by_need if need in _OF_PROGRAM]
+    if Need.COMMUNICATION in absent:
+        by_need[Need.COMMUNICATION] += by_need.pop(Need.COLLECTIVES, [])
+    if absent:
+        count = sum(len(by_need[need]) for need in absent)
+        why = " and ".join(_OF_PROGRAM[need] for need in absent)
+        causes = f"{count:,} of {len(advice.detectors):,} causes"
+        lines.append(f"note: not looked for: {causes}; the traces have {why} (--json names them)")
+    for need, names in by_need.items():
+        if need not in _OF_PROGRAM:
+            lacks, capture = NEED_SENTENCES[need]
+            lines.append(f"note: not looked for: {some_of(names)}: {lacks}. {capture}")
     return lines
 
 
 def advice_data(advice: Advice) -> dict[str, Any]:
-    """The advice for JSON: items with their titles, changes and evidence, and what they save together."""
+    """Return the advice for JSON: items with titles, changes and evidence, and their total saving."""
     evidence = advice.evidence.partition_by("item", as_dict=True)
+    sites = advice.sites.partition_by("item", as_dict=True)
     items = []
     for row in rows_data(advice.items):
         detector = advice.detectors[row["detector"]]
         found = evidence.get((row["item"],), advice.evidence.clear()).drop("item", "detector")
         items.append(
-            {**row, "title": detector.title, "change": detector.change, "evidence": rows_data(found)}
+            {
+                **row,
+                "title": detector.title,
+                "change": advice.change_of(row["detector"]),
+                "where": rows_data(sites.get((row["item"],), advice.sites.clear()).drop("item", "detector")),
+                "evidence": rows_data(found),
+            }
         )
     return {
-        "ranks": list(advice.ranks),
-        "steps": advice.steps,
-        "step_ns": advice.step_ns,
+        **verdict_data(advice),
         "saving_per_step_ns": advice.saving_per_step_ns,
         "advice": items,
         "by_step": rows_data(advice.by_step),
-        "not_looked_for": {name: [need.value for need in needs] for name, needs in advice.not_asked.items()},
+        "not_looked_for": {
+            name: [need.value for need in needs] for name, needs in advice.unavailable.items()
+        },
         "findings": [finding_data(finding) for finding in advice.findings],
     }
 
 
+def verdict_data(advice: Advice) -> dict[str, Any]:
+    """The verdict for JSON, with the figures that its sentences state beside those of items."""
+    return {
+        "ranks": list(advice.ranks),
+        "steps": advice.steps,
+        "step_ns": advice.step_ns,
+        "own_step_ns": advice.own_step_ns,
+        "verdict": verdict(advice),
+        "accounting": rows_data(advice.accounting),
+        "memory_growth": [asdict(growth) for growth in advice.growth],
+        "unlaunched_share": advice.unlaunched,
+        "limit": None if advice.limit is None else asdict(advice.limit),
+        "transfers": None if advice.transfers is None else asdict(advice.transfers),
+    }
+
+
 def advice_frame(advice: Advice) -> pl.DataFrame:
-    """The items with their titles and changes, for a table of rows."""
+    """Return the items with their titles and changes as a table."""
     names = advice.items.get_column("detector").to_list()
     return advice.items.with_columns(
         pl.Series("title", [advice.detectors[name].title for name in names], dtype=pl.String),
-        pl.Series("change", [advice.detectors[name].change for name in names], dtype=pl.String),
+        pl.Series("change", [advice.change_of(name) for name in names], dtype=pl.String),
     )
 
 
 def _item(advice: Advice, row: dict[str, Any]) -> RenderableType:
     detector = advice.detectors[row["detector"]]
     each = "" if not advice.steps else " per step"
-    saves = f"{duration(row['saving_per_step_ns'])}{each} ({percent(row['share'])})"
-    further = row["further_per_step_ns"]
-    if further < row["saving_per_step_ns"]:
-        saves += f", {duration(further)} of it beyond what stands above" if further else ", all of it above"
+    saves = f"about {duration(row['saving_per_step_ns'])}{each} ({percent(row['share'])})"
+    saves += f", {duration(row['saving_low_per_step_ns'])} to {duration(row['saving_high_per_step_ns'])}"
     head = Text.assemble(
         (f"{row['item']}. ", "bold"), (printable(detector.title), "bold"), f" [{row['detector']}]"
     )
-    gain = row["gain_per_step_ns"]
-    replayed = [] if gain is None else [f"in a replay without it: {duration(gain)}{each} less"]
-    lines = [f"saves at most {saves}", *replayed, *_where(advice, row), f"change: {detector.change}"]
+    part = [] if row["under"] is None else [f"part of {row['under']}: both cover the same time"]
+    lines = [
+        f"saves {saves}; {basis_text(row)}",
+        *part,
+        *(f"{label}: {text}" for label, text in where_rows(advice, row)),
+        f"change: {advice.change_of(row['detector'])}",
+    ]
     return Group(head, *(Padding(Text(printable(line)), (0, 0, 0, _INDENT)) for line in lines))
 
 
-def _where(advice: Advice, row: dict[str, Any]) -> Iterable[str]:
-    """Where it is: op and shapes, line, steps and ranks."""
+def basis_text(row: dict[str, Any]) -> str:
+    """Return the basis of an item's saving."""
+    return _BASIS[SavingBasis(row["basis"])]
+
+
+def where_rows(
+    advice: Advice, row: dict[str, Any], most: int = _NAME_SHOWN, listed_by: str = " (--json lists all)"
+) -> Iterable[tuple[str, str]]:
+    """Return the location of an item as pairs of label and text: op and shapes, line, other places, steps and ranks.
+
+    Args:
+        advice: of which the item is one.
+        row: the item.
+        most: characters of a name.
+        listed_by: follows the number of other places: what lists them.
+    """
     what = [row["op"], _cut(row["shapes"]), row["subject"]]
     if any(what):
-        yield "in: " + ", ".join(shortened(text, _NAME_SHOWN) for text in what if text)
+        yield "in", ", ".join(shortened(text, most) for text in what if text)
     if row["call_site"]:
-        yield f"at: {shortened(row['call_site'], _NAME_SHOWN)}"
+        yield "at", shortened(row["call_site"], most)
+    if row["sites"] > 1:
+        more = row["sites"] - 1
+        yield "also", f"{more:,} other place{'' if more == 1 else 's'}{listed_by}"
     times = f"{row['count']:,} times" if row["count"] != 1 else "once"
-    steps = f" in {row['steps']:,} of {advice.steps:,} steps" if advice.steps else ""
+    steps = _in_steps(row["steps"], advice.steps)
     ranks = row["ranks"]
     which = f"{'rank' if len(ranks) == 1 else 'ranks'} {ranges(ranks)}"
     which = which if len(which) <= _RANKS_WIDTH else f"{len(ranks):,} ranks"
     of_ranks = f", {which}" if len(advice.ranks) > 1 else ""
-    yield f"seen: {times}{steps}{of_ranks}"
+    yield "seen", f"{times}{steps}{of_ranks}"
+
+
+def _in_steps(steps: int, of: int) -> str:
+    if not of:
+        return ""
+    if steps < of:
+        return f" in {steps:,} of {of:,} steps"
+    return {1: " in the step", 2: " in both steps"}.get(of, f" in all {of:,} steps")
 
 
 def _cut(text: str | None) -> str | None:

@@ -1,16 +1,76 @@
-"""Where the time of each rank goes as bars, and how long its steps are as sparklines."""
+"""Time breakdown of ranks as bars, and step durations as sparklines."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import ceil, isfinite
 
 import polars as pl
 
-from tracebraid.reports.bars import FILLS, sparkline, stacked_bar
-from tracebraid.reports.text import printable
-from tracebraid.reports.units import duration
+from tracebraid.model.printable import printable
+from tracebraid.model.quantities import duration
 
-__all__ = ["breakdown_bars", "step_sparklines"]
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_LEVELS = "▁▂▃▄▅▆▇█"
+FILLS = "█▓▒░"
+"""Fill characters of a stacked bar's parts, distinguishable without colour."""
+_ASCII = str.maketrans(
+    {
+        **dict(zip("▏▎▍▌▋▊▉█", " ..=====#"[1:], strict=True)),
+        **dict(zip("▁▂▃▄▅▆▇", "__.--=+", strict=True)),
+        **dict(zip("▓▒░", "+-.", strict=True)),
+        "µ": "u",
+    }
+)
+
+
+def bar(share: float | None, width: int) -> str:
+    """Draw a bar for a share of the width, to an eighth of a character; a positive share is always visible."""
+    if share is None or not isfinite(share) or share <= 0:
+        return ""
+    eighths = max(1, round(min(share, 1.0) * width * 8))
+    return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def stacked_bar(parts: Sequence[float], width: int) -> str:
+    """Draw a bar of several parts over the whole width, in the order of `FILLS`, rounded to characters."""
+    total = sum(parts)
+    if total <= 0:
+        return ""
+    ends, reached = [], 0.0
+    for part in parts:
+        reached += part
+        ends.append(round(reached / total * width))
+    starts = [0, *ends[:-1]]
+    fills = FILLS[: len(ends)]
+    return "".join(fill * (end - start) for fill, start, end in zip(fills, starts, ends, strict=True))
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """Draw a mark for each value, scaled from 0 to the largest."""
+    if not values or width < 1:
+        return ""
+    each = ceil(len(values) / width)
+    tops = [max(values[start : start + each]) for start in range(0, len(values), each)]
+    most = max(tops)
+    if most <= 0:
+        return _LEVELS[0] * len(tops)
+    return "".join(_LEVELS[min(7, max(0, ceil(top / most * 8) - 1))] for top in tops)
+
+
+def can_show(encoding: str | None) -> bool:
+    """Return whether an encoding can represent the characters of bars; None: not encoded."""
+    try:
+        (_EIGHTHS + _LEVELS + FILLS).encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def ascii_form(text: str) -> str:
+    """Replace the characters of bars and the micro sign by ASCII."""
+    return text.translate(_ASCII)
+
 
 _PARTS = {
     "compute": "compute_ns",
@@ -20,19 +80,15 @@ _PARTS = {
 }
 """Parts of a breakdown that add up to its span, in the order of `FILLS`."""
 _BAR_WIDTH = 48
-"""Characters: with its label and time a line fits into 80."""
+"""Bar width in characters, so that a line with label and time fits into 80."""
 _RANKS_SHOWN = 8
-"""Bars and sparklines; the tables have all ranks."""
+"""Maximum number of bars and sparklines; the tables have all ranks."""
 
 
 def breakdown_bars(frame: pl.DataFrame) -> list[str]:
-    """A bar for the whole of each rank and device, and what its parts are; nothing where there are no times.
-
-    Args:
-        frame: the answer, see `model.answers.BREAKDOWN`.
-    """
+    """Draw a bar for each rank and device, with a legend; nothing without times."""
     whole = frame.filter(pl.col("step").is_null(), pl.col("span_ns") > 0)
-    devices = whole.get_column("device").n_unique() > 1
+    devices = whole.height > whole.get_column("rank").n_unique()
     rows = list(whole.head(_RANKS_SHOWN).iter_rows(named=True))
     labels = [f"rank {row['rank']}{', ' + printable(row['device']) if devices else ''}"[:16] for row in rows]
     width = max(map(len, labels), default=0)
@@ -54,12 +110,7 @@ def breakdown_bars(frame: pl.DataFrame) -> list[str]:
 
 
 def step_sparklines(frame: pl.DataFrame, time: str = "span_ns") -> list[str]:
-    """A line for the step times of each rank: a mark for each step, from 0; nothing where no rank has several steps.
-
-    Args:
-        frame: has `rank`, `step` and the time; rows of a rank are in the order of its steps.
-        time: the column of times, in ns.
-    """
+    """Draw a sparkline of the step times of each rank, from 0; nothing if no rank has several steps."""
     steps = frame.filter(pl.col("step").is_not_null(), pl.col(time).is_not_null())
     if "device" in steps.columns:
         steps = steps.unique(["rank", "step"], keep="first", maintain_order=True)

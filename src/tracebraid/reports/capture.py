@@ -1,4 +1,4 @@
-"""What came of a captured command, in words."""
+"""Report the outcome of a captured command."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ from collections.abc import Sequence
 
 from tracebraid.model.capture_outcome import CaptureOutcome, NothingCaptured, Recorded
 from tracebraid.model.check import Check
-from tracebraid.reports.text import printable
-
-__all__ = ["nothing_text", "recorded_text"]
+from tracebraid.model.printable import printable
 
 _IN_CODE = (
     "Put `with tracebraid.capture(...) as cap:` around its loop, and cap.step() at the end of each iteration"
 )
 _NOTHING: dict[NothingCaptured, tuple[str, str]] = {
     NothingCaptured.NO_PYTHON: (
-        "no Python process of it read the file that sets the capture up. It may start none, on this machine at "
+        "no Python process of it read the file that sets up the capture. It may start none, on this machine at "
         "least; or replace PYTHONPATH or the environment; or start Python with -I, -E or -S",
         _IN_CODE.capitalize(),
     ),
     NothingCaptured.PYTHON_OPTIONS: (
         "it starts Python with {}, which keeps the capture out",
-        f"Leave that option out. Or: {_IN_CODE}",
+        f"Drop that option. Or: {_IN_CODE}",
     ),
     NothingCaptured.PATH_REPLACED: (
-        "it sets PYTHONPATH, or clears the environment, which takes the capture out of its processes{}",
+        "it sets PYTHONPATH, or clears the environment, which disables the capture in its processes{}",
         f"Set PYTHONPATH around `tracebraid capture` instead. Or: {_IN_CODE}",
     ),
     NothingCaptured.NOT_INSTALLED: ("{}", "Install tracebraid[capture] in the environment of the command"),
@@ -38,37 +36,37 @@ _NOTHING: dict[NothingCaptured, tuple[str, str]] = {
         _IN_CODE.capitalize(),
     ),
     NothingCaptured.OPTIMIZER_UNSEEN: (
-        "it made an optimizer, which took no step",
+        "it created an optimizer, which took no step",
         f"Count calls of the model instead: --steps-by module. Or: {_IN_CODE}",
     ),
     NothingCaptured.OPTIMIZER_COMPILED: (
-        "it made an optimizer, and no step of it was seen, as those inside of what torch.compile compiled are not",
+        "it created an optimizer, but none of its steps was seen, as steps inside torch.compile are invisible",
         f"Count calls of the model instead: --steps-by module. Or: {_IN_CODE}",
     ),
     NothingCaptured.EXCEPTION: (
         "its process ended with {} before the window began",
-        "Look at what it printed above. Where it is to end so, lower --skip-first, --wait or --warmup",
+        "See its output above. If it is meant to end there, lower --skip-first, --wait or --warmup",
     ),
     NothingCaptured.TOO_FEW_STEPS: (
         "the loop was over after {}, before the window began",
-        "Run more steps, or lower --skip-first, --wait or --warmup. Where these were not the steps you mean: "
+        "Run more steps, or lower --skip-first, --wait or --warmup. If these are not the intended steps: "
         "--steps-by optimizer or --steps-by module",
     ),
     NothingCaptured.KILLED: (
-        "process {} was killed, or ended itself without Python's own end, before its window was over",
+        "process {} was killed, or exited without Python's finalisation, before its window ended",
         "Look at its log; lower --skip-first, --wait or --warmup to be done earlier",
     ),
     NothingCaptured.OWN_CAPTURE: (
-        "the program calls tracebraid.capture itself, which goes first: its traces are where that puts them",
+        "the program calls tracebraid.capture itself, which takes precedence: its traces are in that folder",
         "Run it without `tracebraid capture`",
     ),
-    NothingCaptured.WINDOW_LOST: ("{}", "Remove what keeps it from being recorded, and capture again"),
-    NothingCaptured.REFUSED: ("{}", "Remove what keeps it from being recorded, and capture again"),
+    NothingCaptured.WINDOW_LOST: ("{}", "Remove the cause, and capture again"),
+    NothingCaptured.REFUSED: ("{}", "Remove the cause, and capture again"),
 }
 
 
 def nothing_text(outcome: CaptureOutcome) -> tuple[str, str]:
-    """Why nothing was recorded, and what to do about it."""
+    """Explain why nothing was recorded, and what to do."""
     assert outcome.nothing is not None, "something was recorded"
     what, advice = _NOTHING[outcome.nothing]
     detail = outcome.detail
@@ -78,12 +76,7 @@ def nothing_text(outcome: CaptureOutcome) -> tuple[str, str]:
 
 
 def recorded_text(ranks: Sequence[Recorded], check: Check | None) -> str:
-    """What was recorded, in one line: steps, what they were counted by, operators, and what it cost.
-
-    Args:
-        ranks: what each rank recorded; there is one at least.
-        check: the check of the traces, which knows how many operators they hold; None where there was none.
-    """
+    """Summarise a recording in one line: steps, their source, operators, and the overhead."""
     first = ranks[0]
     words = [f"recorded {_steps(first.steps)} of {first.steps_seen}"]
     words.append(f"counted by {first.counted_by}{f' ({first.loop})' if first.loop else ''}")
@@ -104,7 +97,7 @@ def recorded_text(ranks: Sequence[Recorded], check: Check | None) -> str:
 
 
 def _steps(steps: Sequence[int]) -> str:
-    """Numbers of steps as ranges."""
+    """Format step numbers as ranges."""
     runs: list[list[int]] = []
     for step in steps:
         if runs and step == runs[-1][1] + 1:

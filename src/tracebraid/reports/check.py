@@ -6,53 +6,46 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair, Severity
-from tracebraid.model.units import NS_PER_US
+from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair
+from tracebraid.model.finding_code import Severity
+from tracebraid.model.printable import printable
+from tracebraid.model.quantities import duration, percent
+from tracebraid.reports.fitted_table import Head, captioned, fitted_table
 from tracebraid.reports.machine import coverage_data, finding_data
-from tracebraid.reports.text import cell, printable
-from tracebraid.reports.units import percent
-
-__all__ = [
-    "check_data",
-    "check_table",
-    "clock_lines",
-    "diagnosis_text",
-    "repair_data",
-    "repair_lines",
-    "verdict",
-]
 
 _SHOWN_RANKS = 16
-"""Rows of the table of ranks: as many as fit a terminal beside the findings."""
+"""Maximum rows of the table of ranks, which must fit a terminal with the findings."""
 _ALIGNED = {"alignment", "alignment_name", "position"}
-"""Methods that need no ids."""
+"""Linking methods that need no ids."""
 
 
-def check_table(check: Check) -> Table:
-    """Each rank, its steps, and how much of it links; of many ranks, those that link least."""
-    table = Table(title=None, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, caption_justify="left")
-    windows = any(checked.window for checked in check.ranks)
-    table.add_column("rank", justify="right")
-    if windows:
-        table.add_column("window")
-    for name in ("steps", "host ops linked", "nodes linked", "GPU events attributed", "files"):
-        table.add_column(name, justify="left" if name in ("steps", "files") else "right", overflow="fold")
+def check_table(check: Check, width: int) -> Table:
+    """Tabulate the ranks with their steps and link coverage; of many ranks, those with the lowest coverage."""
+    heads = [
+        Head("rank"),
+        Head("window", "left"),
+        Head("steps", "left"),
+        *map(Head, ("host ops linked", "nodes linked", "GPU events attributed")),
+        Head("files", "left", shortens=True, rank=1),
+    ]
     shown = sorted(check.ranks, key=_share)[:_SHOWN_RANKS]
-    for checked in [checked for checked in check.ranks if checked in shown]:
-        cells = [
+    rows = [
+        [
             str(checked.rank),
-            *([checked.window] if windows else []),
-            cell(_steps(checked.steps)),
+            checked.window,
+            _steps(checked.steps),
             *_shares(checked),
+            ", ".join(Path(path).name for path in (checked.et, checked.kineto) if path),
         ]
-        table.add_row(
-            *cells, cell(", ".join(Path(path).name for path in (checked.et, checked.kineto) if path))
-        )
+        for checked in check.ranks
+        if checked in shown
+    ]
+    table = fitted_table("", heads, rows, width, len(heads) - 1)
     if len(shown) < len(check.ranks):
-        table.caption = f"{len(check.ranks) - len(shown):,} more ranks link as well or better; --json has all"
+        more = len(check.ranks) - len(shown)
+        captioned(table, f"{more:,} more ranks link as well or better; --json has all")
     return table
 
 
@@ -64,17 +57,15 @@ def diagnosis_text(diagnosis: Diagnosis) -> str:
 
 
 def clock_lines(check: Check) -> list[str]:
-    """Of ranks of several hosts how far the clocks are apart at most, as far as it is known."""
+    """Report the largest known clock offset between hosts."""
     clocks = [checked.clock for checked in check.ranks if checked.clock is not None]
     hosts = {clock["host"] for clock in clocks if clock["host"] is not None}
     if len(hosts) < 2:
         return []
     offsets = [clock["offset_ns"] for clock in clocks if isinstance(clock["offset_ns"], int)]
     unknown = len(clocks) - len(offsets)
-    most = max(map(abs, offsets), default=0) / NS_PER_US
-    text = (
-        f"clocks of {len(hosts)} hosts: offsets within ±{most:,.1f} µs, by the collectives that ranks share"
-    )
+    most = duration(max(map(abs, offsets), default=0))
+    text = f"clocks of {len(hosts)} hosts differ by at most {most}, by the collectives that ranks share"
     return [f"{text}; of {unknown} ranks unknown" if unknown else text]
 
 
@@ -88,7 +79,7 @@ def verdict(check: Check) -> str:
         f"{count} {severity.value}{'' if count == 1 else 's'}" for severity, count in counts.items() if count
     )
     what = _how_it_links(check)
-    return f"{printable(check.path)}: {what}{f'; {counted}' if counted else '; nothing to complain about'}"
+    return f"{printable(check.path)}: {what}{f'; {counted}' if counted else '; no problems'}"
 
 
 def _how_it_links(check: Check) -> str:
@@ -100,8 +91,8 @@ def _how_it_links(check: Check) -> str:
         if checked.coverage is not None and checked.coverage.has_et
     ]
     if not check.links and not (ledgers and all(coverage.host_ops.linked for coverage in ledgers)):
-        return "it does not link as it is"
-    unsound = "" if check.links else ", but it is not sound as it is"
+        return "it does not link"
+    unsound = "" if check.links else ", but it is not sound"
     if not ledgers or not any(_ALIGNED.intersection(coverage.host_ops.by_method) for coverage in ledgers):
         return f"it links{unsound}"
     confidence = min(checked.confidence for checked in check.ranks if checked.confidence is not None)
@@ -134,24 +125,26 @@ def check_data(check: Check) -> dict[str, Any]:
 
 
 def repair_lines(repairs: Sequence[Repair]) -> list[str]:
-    """What each repair changed."""
+    """List the changes of each repair."""
     lines = []
     for repair in repairs:
         if repair.written:
             first = ", ".join(map(str, repair.changed[:3])) + (", ..." if len(repair.changed) > 3 else "")
             which = f" (nodes {first})" if repair.changed else ""
             text = f"{repair.path}: {len(repair.changed):,} of {repair.nodes:,} nodes have another parent now{which}"
-            lines.append(printable(f"{text}; the file as it was is {Path(repair.path).name}.orig"))
+            lines.append(printable(f"{text}; the original is {Path(repair.path).name}.orig"))
         else:
             lines.append(printable(f"{repair.path}: nothing to repair"))
         if repair.left:
-            text = "nodes have another parent than the op that encloses them; nothing proves it wrong, so they stay"
+            text = (
+                "nodes have a parent other than the op that encloses them; without proof, they are unchanged"
+            )
             lines.append(printable(f"{repair.path}: {len(repair.left):,} {text}"))
     return lines
 
 
 def repair_data(repairs: Sequence[Repair]) -> list[dict[str, Any]]:
-    """What each repair changed, as plain data."""
+    """Return the changes of each repair as plain data."""
     return [
         {
             "path": repair.path,
@@ -182,4 +175,8 @@ def _shares(checked: CheckedRank) -> list[str]:
 def _steps(names: Sequence[str]) -> str:
     if not names:
         return "none"
-    return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
+    if len(names) == 1:
+        return names[0]
+    (annotation, mark, _), (of_last, _, number) = names[0].partition("#"), names[-1].rpartition("#")
+    last = f"#{number}" if mark and annotation == of_last else names[-1]
+    return f"{names[0]} to {last} ({len(names)})"

@@ -1,18 +1,16 @@
-"""How well the model of a dependency graph reproduces the measured times, in words."""
+"""Lines on how well the model of a dependency graph reproduces the measured times."""
 
 from __future__ import annotations
 
-from tracebraid.model.graph.replay_error import ReplayError
-from tracebraid.reports.units import percent
-
-__all__ = ["error_lines"]
+from tracebraid.model.graph import ReplayError
+from tracebraid.model.quantities import percent
 
 _NOTABLE_MODELLED = 0.05
-"""Share of the replayed time: with more than this unexplained, a small error proves little."""
+"""Share of the replayed time; if more is unexplained, a small error proves little."""
 
 
 def error_lines(error: ReplayError) -> list[str]:
-    """A line about the error of the model; none where nothing was compared."""
+    """Report the error of the model; nothing if it was not compared."""
     if error.median is None or error.p95 is None:
         return []
     line = f"A replay without measured starts misses the time of a step by {percent(error.median)}"
@@ -22,5 +20,5 @@ def error_lines(error: ReplayError) -> list[str]:
         line += f"; a step predicted from the one before, by {percent(error.next_step_median)}"
     share = error.modelled_share
     if share is not None and share > _NOTABLE_MODELLED:
-        line += f"; {percent(share)} of that time is unexplained, and taken to be as usual"
+        line += f"; {percent(share)} of that time is unexplained, and assumed to be as usual"
     return [f"{line}."]

@@ -10,11 +10,9 @@ from operator import add
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
-__all__ = ["alike", "line_of_alike"]
-
 
 def alike(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """The findings, those of several files together that say the same; in the order of the first of each."""
+    """Group equal findings of several files, in the order of first occurrence."""
     groups: dict[tuple[FindingCode, str, str], list[Finding]] = {}
     for number, finding in enumerate(findings):
         key = finding.code, finding.message, "" if finding.path else str(number)
@@ -27,11 +25,7 @@ def alike(findings: Iterable[Finding]) -> list[list[Finding]]:
 
 
 def line_of_alike(findings: Sequence[Finding]) -> str:
-    """A line for findings that say the same of several files: counts and losses of all, and where the first is.
-
-    Args:
-        findings: a group of `alike`.
-    """
+    """Format equal findings of several files in a line: total counts and losses, and the first place."""
     first = findings[0]
     files = len({finding.path for finding in findings})
     if files == 1:

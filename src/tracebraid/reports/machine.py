@@ -10,15 +10,12 @@ import polars as pl
 
 from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import FileInfo
-from tracebraid.model.finding import Finding
+from tracebraid.model.finding import Finding, reason_sentence
 from tracebraid.model.printable import printable_json
-from tracebraid.model.sentences import reason_sentence
-
-__all__ = ["coverage_data", "file_info_data", "finding_data", "rows_data", "rows_json"]
 
 
 def coverage_data(rank: int, coverage: Coverage) -> dict[str, Any]:
-    """The ledger of one rank."""
+    """Return the coverage ledger of a rank."""
     total_ns, attributed_ns = coverage.gpu_time_ns
     return {
         "rank": rank,
@@ -40,7 +37,7 @@ def coverage_data(rank: int, coverage: Coverage) -> dict[str, Any]:
 
 
 def file_info_data(info: FileInfo) -> dict[str, Any]:
-    """What a file is."""
+    """Return the description of a file."""
     return {
         "path": info.path,
         "kind": info.kind,
@@ -60,7 +57,7 @@ def file_info_data(info: FileInfo) -> dict[str, Any]:
 
 
 def finding_data(finding: Finding) -> dict[str, Any]:
-    """A finding; `loss` where events or nodes are lost, its `at_most` null where nobody can know."""
+    """Return a finding; `loss` if events or nodes are lost, with `at_most` null if unknown."""
     loss = {} if finding.loss is None else {"loss": asdict(finding.loss)}
     return {
         "code": finding.code.value,
@@ -73,12 +70,12 @@ def finding_data(finding: Finding) -> dict[str, Any]:
 
 
 def rows_data(frame: pl.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table, each as an object."""
+    """Return the rows of a table as objects."""
     return frame.to_dicts()
 
 
 def rows_json(frame: pl.DataFrame) -> bytes:
-    """The rows of a table as a JSON list of objects."""
+    """Encode the rows of a table as a JSON list of objects."""
     return printable_json(msgspec.json.format(msgspec.json.encode(rows_data(frame)), indent=2)) + b"\n"
 
 

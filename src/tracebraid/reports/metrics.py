@@ -8,22 +8,13 @@ from typing import Any
 import polars as pl
 from rich.table import Table
 
-from tracebraid.model.answer_sentences import CODE_SENTENCES
-from tracebraid.model.answers.job.metrics import MetricLack
-from tracebraid.model.need_sentences import NEED_SENTENCES
-from tracebraid.model.questions.analysis import Need
-from tracebraid.model.questions.metric import Metric, Unit
-from tracebraid.reports.terminal import table_of
-from tracebraid.reports.text import cell, some_of
-from tracebraid.reports.units import duration, number, percent, quantity, size
-
-__all__ = [
-    "metric_list_data",
-    "metric_list_table",
-    "metrics_data",
-    "metrics_table",
-    "no_values_lines",
-]
+from tracebraid.model.analysis import Need
+from tracebraid.model.answer_sentences import CODE_SENTENCES, NEED_SENTENCES
+from tracebraid.model.answers.job import MetricLack
+from tracebraid.model.quantities import duration, number, percent, quantity, size
+from tracebraid.model.questions import Metric, Unit
+from tracebraid.reports.fitted_table import captioned, table_of
+from tracebraid.reports.names import cell, some_of
 
 _TEXTS: dict[str, Callable[[float], str]] = {
     Unit.NS.value: duration,
@@ -36,15 +27,11 @@ _TEXTS: dict[str, Callable[[float], str]] = {
     Unit.COUNT.value: number,
     Unit.PER_STEP.value: lambda value: f"{number(value)}/step",
 }
-"""How a value is shown, by its unit; another unit stands behind the number."""
+"""Formatters of values by unit; other units follow the number."""
 
 
 def metrics_data(frame: pl.DataFrame) -> dict[str, Any]:
-    """By the name of the metric: what it is over all ranks, and the value of each rank by its number.
-
-    Args:
-        frame: a table of `model.answers.METRICS`.
-    """
+    """Return, by metric, the value over all ranks and that of each rank."""
     data: dict[str, Any] = {}
     for row in frame.iter_rows(named=True):
         name, rank = row.pop("metric"), row.pop("rank")
@@ -57,12 +44,7 @@ def metrics_data(frame: pl.DataFrame) -> dict[str, Any]:
 
 
 def metrics_table(frame: pl.DataFrame, per_rank: bool) -> Table:
-    """The metrics that have a value: over all ranks, and of each rank if that is asked for.
-
-    Args:
-        frame: a table of `model.answers.METRICS`.
-        per_rank: rows of ranks, too.
-    """
+    """Tabulate the metrics with a value: over all ranks, and of each rank if requested."""
     known = frame.filter(pl.col("value").is_not_null())
     rows = known if per_rank else known.filter(pl.col("rank").is_null())
     ranks = [("rank", "right")] if per_rank else []
@@ -80,7 +62,7 @@ def metrics_table(frame: pl.DataFrame, per_rank: bool) -> Table:
 
 
 def no_values_lines(frame: pl.DataFrame) -> list[str]:
-    """Which metrics have no value over all ranks, by what is lacking; a line for each reason."""
+    """List the metrics without a value over all ranks, a line for each reason."""
     lacks = frame.filter(pl.col("rank").is_null() & pl.col("value").is_null())
     return [
         f"note: no {some_of(names)}: {_sentence(reason)}"
@@ -89,7 +71,7 @@ def no_values_lines(frame: pl.DataFrame) -> list[str]:
 
 
 def metric_list_data(metrics: Iterable[Metric]) -> list[dict[str, Any]]:
-    """What metrics there are."""
+    """List the metrics."""
     return [
         {
             "name": metric.name,
@@ -102,16 +84,21 @@ def metric_list_data(metrics: Iterable[Metric]) -> list[dict[str, Any]]:
     ]
 
 
-def metric_list_table(metrics: Iterable[Metric]) -> Table:
-    """What metrics there are."""
+def metric_list_table(metrics: Iterable[Metric], width: int) -> Table:
+    """List the metrics; where there is no room, without the last columns."""
     names = ("name", "unit", "formula", "over ranks", "needs")
-    table = table_of("", [(name, "left") for name in names])
+    shown = names if width >= _LIST_WIDTH else names[:3]
+    table = table_of("", [(name, "left") for name in shown])
     table.columns[0].no_wrap = True
     for metric in metrics:
         needs = ", ".join(need.value for need in metric.needs) or "-"
         cells = (metric.name, metric.unit_text, metric.formula, metric.over_ranks.value, needs)
-        table.add_row(*map(cell, cells))
-    return table
+        table.add_row(*map(cell, cells[: len(shown)]))
+    return table if shown == names else captioned(table, f"no room for: {', '.join(names[3:])}")
+
+
+_LIST_WIDTH = 120
+"""Characters of a line in which all columns of the list of metrics are readable."""
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
@@ -122,7 +109,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _interval(low: str, high: str) -> str:
-    """`5.051 to 23.66 ms`: a unit that both have stands once."""
+    """Format an interval as `5.051 to 23.66 ms`: a common unit is printed once."""
     number_of_low, _, unit = low.rpartition(" ")
     return f"{number_of_low if unit and high.endswith(f' {unit}') else low} to {high}"
 
@@ -133,6 +120,6 @@ def _text(value: float, unit: str) -> str:
 
 
 def _sentence(reason: str) -> str:
-    """What is lacking, and how to capture it."""
+    """State the missing data, and how to capture it."""
     need = next((need for need in Need if need.value == reason), None)
     return CODE_SENTENCES[MetricLack(reason)] if need is None else ". ".join(NEED_SENTENCES[need])

@@ -8,34 +8,31 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from rich.cells import cell_len
+from rich.markup import escape
 
-__all__ = ["distinct_names"]
+from tracebraid.model.printable import printable
 
 _GAP = "..."
 _ARGUMENTS = re.compile(r"(?<=[\w>\])])\([^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\)[^()]*)*\)(?: const)?$")
-"""The argument list of a function at the end of its C++ name, with up to two levels of parentheses in it."""
+"""Argument list at the end of a C++ function's name, with up to two nested levels of parentheses."""
 _RESULT = re.compile(r"^(?:void|bool|int|float|double|auto) ")
 _NAMESPACES = re.compile(r"(?:(?:\b[A-Za-z_]\w*|\(anonymous namespace\))::)+(?=[A-Za-z_~])")
 _LONGEST_PARSED = 4_096
-"""Characters; longer names are only cut: expressions would take long on them."""
+"""Maximum characters for regular expressions; longer names are only cut."""
 _HEAD_SHARE = 0.3
-"""Of the width, for the begin of a name whose difference lies further behind."""
+"""Share of the width for the start of a name whose difference lies further on."""
 _BEFORE_DIFFERENCE = 4
-"""Characters that are shown before the first that differs."""
+"""Characters shown before the first difference."""
 _LEAST_NUMBERED = 6
-"""Characters: a narrower name is not numbered."""
+"""Minimum width of a numbered name, in characters."""
 
 
 def distinct_names(names: Sequence[str], width: int) -> list[str]:
-    """The names in so many characters at most; different names stay different, if the width allows it.
+    """Shorten names to a width; different names stay different if the width allows.
 
-    Of a C++ name that is too long its argument list is left out first, then its namespaces. What is still too long
-    loses its middle, or, where the names would be alike then, what lies before the part in which they differ.
-    Names that even so are alike are numbered.
-
-    Args:
-        names: what one column shows; the same name can stand in it several times.
-        width: cells of a terminal in a line.
+    A C++ name first loses its argument list, then its namespaces. A name that is still too long
+    loses its middle or, if that makes names equal, the part before their difference.
+    Names that are still equal are numbered.
     """
     different = list(dict.fromkeys(names))
     shown = {name: name for name in different if cell_len(name) <= width}
@@ -45,7 +42,7 @@ def distinct_names(names: Sequence[str], width: int) -> list[str]:
 
 
 def _shorten(long: Sequence[str], shown: dict[str, str], width: int) -> None:
-    """Add what is shown of the names that are too long."""
+    """Add the shortened forms of names that are too long."""
     forms = {name: _forms(name) for name in long}
     owners = Counter([*shown, *(form for own in forms.values() for form in own)])
     alone = {name: [form for form in own if owners[form] == 1] for name, own in forms.items()}
@@ -67,7 +64,7 @@ def _shorten(long: Sequence[str], shown: dict[str, str], width: int) -> None:
 
 
 def _forms(name: str) -> list[str]:
-    """The name, then without its arguments, then without its namespaces; each once."""
+    """Return the name, its form without arguments, and that without namespaces, without repeats."""
     if len(name) > _LONGEST_PARSED:
         return [name]
     call = _RESULT.sub("", _ARGUMENTS.sub("", name))
@@ -75,7 +72,7 @@ def _forms(name: str) -> list[str]:
 
 
 def _first_differences(forms: Iterable[str]) -> dict[str, int]:
-    """Of each text the first character by which it differs from all others."""
+    """Return, for each text, the first position at which it differs from all others."""
     ordered = sorted(set(forms))
     found = dict.fromkeys(ordered, 0)
     for first, second in pairwise(ordered):
@@ -85,13 +82,13 @@ def _first_differences(forms: Iterable[str]) -> dict[str, int]:
 
 
 def _same_begin(first: str, second: str) -> int:
-    """How many characters two texts have in common at their begin."""
+    """Return the length of the common prefix of two texts."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def _without_middle(text: str, width: int) -> str:
-    """The text with its begin and its end."""
+    """Cut the middle of the text."""
     room = width - len(_GAP)
     if room < 2:
         return _begin(text, width)
@@ -100,7 +97,7 @@ def _without_middle(text: str, width: int) -> str:
 
 
 def _from_difference(text: str, differs: int, width: int) -> str:
-    """The text's begin, and behind a gap the part from where it differs from others."""
+    """Keep the start of the text, then a gap, then the part that differs from others."""
     head = _begin(text, int(width * _HEAD_SHARE))
     start = differs - _BEFORE_DIFFERENCE
     if start <= len(head) + len(_GAP):
@@ -115,7 +112,7 @@ def _from_difference(text: str, differs: int, width: int) -> str:
 
 
 def _numbered(text: str, taken: set[str], width: int) -> str:
-    """The text; with a number at its end, if another name has it already."""
+    """Append a number to the text if another name is equal."""
     if text not in taken or width < _LEAST_NUMBERED:
         return text
     number = 2
@@ -125,7 +122,7 @@ def _numbered(text: str, taken: set[str], width: int) -> str:
 
 
 def _begin(text: str, width: int) -> str:
-    """As much of the begin as fits."""
+    """Return as much of the start as fits."""
     width = max(width, 0)
     cut = text[:width]
     while cell_len(cut) > width:
@@ -134,8 +131,42 @@ def _begin(text: str, width: int) -> str:
 
 
 def _end(text: str, width: int) -> str:
-    """As much of the end as fits."""
+    """Return as much of the end as fits."""
     cut = text[-width:] if width > 0 else ""
     while cell_len(cut) > width:
         cut = cut[1:]
     return cut
+
+
+_NAMES_LISTED = 4
+"""Maximum names in a line; of more, the first and the number of the others."""
+
+
+def cell(text: str) -> str:
+    """Make a cell from plain text, without interpreting markup."""
+    return escape(printable(text))
+
+
+def capitalised(text: str) -> str:
+    """Capitalise the text as a sentence; code, such as a dotted name, stays unchanged."""
+    word = text.partition(" ")[0].rstrip(",:;")
+    return text[:1].upper() + text[1:] if word.isalpha() and word.islower() else text
+
+
+def uncapitalised(text: str) -> str:
+    """The title as it stands inside a sentence; abbreviations and code stay as they are."""
+    return text[:1].lower() + text[1:] if text[1:2].islower() or text[1:2] == " " else text
+
+
+def shortened(text: str, most: int = 72) -> str:
+    """Shorten the text to a width by cutting its middle, as names of kernels differ at their ends."""
+    half = max(1, (most - 3) // 2)
+    return text if len(text) <= most else f"{text[: most - 3 - half]}...{text[-half:]}"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """List names in a line; of many, the first and the number of the others."""
+    if len(names) <= _NAMES_LISTED:
+        return ", ".join(names)
+    first = names[: _NAMES_LISTED - 1]
+    return f"{', '.join(first)} and {len(names) - len(first)} others"

@@ -10,24 +10,16 @@ import polars as pl
 from rich.console import RenderableType
 from rich.text import Text
 
-from tracebraid.reports.fitting import Shown, fitted
-from tracebraid.reports.terminal import table_of
-from tracebraid.reports.text import cell, printable
-from tracebraid.reports.units import number
-
-__all__ = ["columns_table", "names_table", "query_parts"]
+from tracebraid.model.printable import printable
+from tracebraid.model.quantities import number
+from tracebraid.reports.fitted_table import Shown, fitted, table_of
+from tracebraid.reports.names import cell
 
 _NULL = "-"
 
 
 def query_parts(frame: pl.DataFrame, top: int, width: int) -> list[RenderableType]:
-    """The first rows, values as they are: an expression of a query may have any name, and so any unit.
-
-    Args:
-        frame: has one row more than `top`, where there are more.
-        top: how many rows to show.
-        width: characters in a line.
-    """
+    """Format the first rows with raw values: an expression of a query may have any name and unit."""
     rows = frame.head(top)
     columns = [
         Shown(name, name, not rows.get_column(name).dtype.is_numeric(), _cells(rows.get_column(name)))
@@ -36,7 +28,7 @@ def query_parts(frame: pl.DataFrame, top: int, width: int) -> list[RenderableTyp
     shown = fitted(columns, width)
     parts: list[RenderableType] = [_table(shown)]
     if frame.is_empty():
-        parts.append(Text("There are no rows."))
+        parts.append(Text("No rows."))
     if frame.height > top:
         parts.append(
             Text("There are more rows: --top N prints the first N, --csv, --json and --parquet all.")
@@ -48,15 +40,15 @@ def query_parts(frame: pl.DataFrame, top: int, width: int) -> list[RenderableTyp
 
 
 def names_table(rows: Sequence[tuple[str, str]]) -> RenderableType:
-    """Names with what each is."""
-    table = table_of("", [("name", "left"), ("what a row is, or what it returns", "left")])
+    """Tabulate names with their descriptions."""
+    table = table_of("", [("name", "left"), ("meaning of a row, or result", "left")])
     for row in rows:
         table.add_row(*map(cell, row))
     return table
 
 
 def columns_table(rows: Sequence[tuple[str, str, str]]) -> RenderableType:
-    """The columns of a table: name, type and meaning of each."""
+    """Tabulate the columns of a table: name, type and meaning."""
     table = table_of("", [("column", "left"), ("type", "left"), ("meaning", "left")])
     for row in rows:
         table.add_row(*map(cell, row))

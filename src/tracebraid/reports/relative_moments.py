@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.report.parts import DataTable
-from tracebraid.reports.answers.answer_cells import MOMENTS
-
-__all__ = ["relative_moments"]
+from tracebraid.model.report import DataTable
+from tracebraid.reports.answers import MOMENTS
 
 
 def relative_moments(table: DataTable) -> pl.DataFrame:
-    """All rows and columns, with moments in ns from the start of the rank's trace, or of the first."""
+    """Return the table with moments in ns relative to the start of the rank's trace, or of the first trace."""
     frame = table.frame
     moments = [name for name in frame.columns if name in MOMENTS]
     start = pl.lit(table.start_ns, dtype=pl.Int64)

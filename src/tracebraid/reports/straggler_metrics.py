@@ -8,20 +8,18 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from tracebraid.model.answers.graph.stragglers import StragglerMetric
+from tracebraid.model.answers.graph import StragglerMetric
+from tracebraid.model.printable import printable
+from tracebraid.model.quantities import duration, percent
 from tracebraid.reports.fitted_table import Head, fitted_table
-from tracebraid.reports.text import printable
-from tracebraid.reports.units import duration, percent
 from tracebraid.reports.unmarked import unmarked_lines
 
-__all__ = ["straggler_data", "straggler_parts"]
-
 _NOTABLE = 0.0005
-"""Of S - 1: what is less is printed as 0, and shares of it are noise."""
+"""Minimum of S - 1; smaller values are printed as 0, as shares of them are noise."""
 
 
 def straggler_data(metrics: pl.DataFrame) -> dict[str, Any]:
-    """The metrics for JSON, by the names of the paper."""
+    """Return the metrics for JSON, by the names of the paper."""
     by = metrics.filter(pl.col("metric") == StragglerMetric.SLOWDOWN_BY.value)
     groups = by.get_column("group_by").unique(maintain_order=True).sort().to_list()
     total = metrics.row(0, named=True)
@@ -41,42 +39,37 @@ def straggler_data(metrics: pl.DataFrame) -> dict[str, Any]:
 def straggler_parts(
     metrics: pl.DataFrame, top: int, width: int, *, unmarked: str | None = None
 ) -> list[Text | Table]:
-    """The texts and tables of straggler metrics.
-
-    Args:
-        metrics: `STRAGGLER_METRICS`.
-        top: rows of the table.
-        width: characters in a line.
-        unmarked: the annotation that should mark steps, where none is marked.
-    """
+    """Format straggler metrics as texts and tables."""
     total = metrics.row(0, named=True)
     if total["value"] is None:
-        return [Text("There is no work in the steps of these traces that could be compared.")]
+        return [Text("The steps of these traces have no comparable work.")]
     what = "the whole trace" if unmarked else "a step"
     lines = [
         *unmarked_lines(unmarked),
-        f"S = {total['value']:.3f}: {what} takes {duration(total['step_ns'])} where nothing is late without reason; "
-        f"were the same operations equally long on all ranks and in all steps, {duration(total['ideal_ns'])}.",
+        f"S = {total['value']:.3f}: {what} takes {duration(total['step_ns'])} without unexplained delays; "
+        f"with equal operations equally long on all ranks and in all steps, {duration(total['ideal_ns'])}.",
     ]
     if abs(total["value"] - 1) < _NOTABLE:
-        lines.append("Next to nothing is lost by differences between ranks and between steps.")
+        lines.append("Almost no time is lost to differences between ranks and steps.")
     elif total["value"] < 1:
-        lines.append("Nothing is lost: ranks do different work, of which equal shares would take longer.")
+        lines.append("No time is lost: ranks do different work, and equal shares would take longer.")
     lines += _lost_lines(metrics) if total["value"] - 1 >= _NOTABLE else []
     return [*(Text(printable(line)) for line in lines), Text(""), _groups_table(metrics, top, width)]
 
 
 def _lost_lines(metrics: pl.DataFrame) -> list[str]:
-    """What takes away which share of the time that is lost."""
+    """List the share of the lost time that each remedy would recover."""
     lines = []
     last = _value(metrics, StragglerMetric.LAST_STAGE)
     if last is not None:
-        lines.append(f"M_S = {percent(last)} of what is lost goes when the last stage's work is made ideal.")
+        lines.append(
+            f"M_S = {percent(last)} of the lost time is recovered if the last stage's work is ideal."
+        )
     slowest = metrics.filter(pl.col("metric") == StragglerMetric.SLOWEST_WORKERS.value)
     if slowest.height and slowest.item(0, "value") is not None:
         share = percent(slowest.item(0, "value"))
         ranks = slowest.item(0, "group")
-        lines.append(f"M_W = {share} of what is lost goes when the work of rank {ranks} is made ideal.")
+        lines.append(f"M_W = {share} of the lost time is recovered if the work of rank {ranks} is ideal.")
     return lines
 
 
@@ -87,7 +80,7 @@ def _groups_table(metrics: pl.DataFrame, top: int, width: int) -> Table:
         for row in by.iter_rows(named=True)
     ]
     heads = (Head("by", "left"), Head("group", "left", shortens=True), Head("S_x"), Head("step"))
-    title = "Ideal steps with only the work of this group as it was"
+    title = "Ideal steps with only this group's work unchanged"
     return fitted_table(title, heads, rows, width, kept=3)
 
 

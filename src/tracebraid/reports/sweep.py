@@ -9,39 +9,30 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from tracebraid.model.printable import printable
+from tracebraid.model.quantities import duration, percent
 from tracebraid.reports.fitted_table import Head, fitted_table
 from tracebraid.reports.machine import rows_data
 from tracebraid.reports.names import distinct_names
-from tracebraid.reports.text import printable
-from tracebraid.reports.units import duration, percent
 from tracebraid.reports.unmarked import unmarked_lines
-
-__all__ = ["sweep_data", "sweep_parts"]
 
 _NAME_WIDTH = 60
 _GONE = (10, 50, 100)
-_TAKEN_OVER = 1.9
-"""Gain of all work over that of half of it: below, another path has taken over, which the report points out."""
+_DOMINATED = 1.9
+"""Ratio of the gain of all work to that of half of it; below, another path dominates, which the report notes."""
 
 
 def sweep_data(swept: pl.DataFrame) -> dict[str, Any]:
-    """All groups for JSON."""
+    """Return all groups for JSON."""
     return {"groups": rows_data(swept)}
 
 
 def sweep_parts(
     swept: pl.DataFrame, top: int, width: int, *, unmarked: str | None = None
 ) -> list[Text | Table]:
-    """The texts and tables of a sweep.
-
-    Args:
-        swept: `SWEEP`.
-        top: rows of the table.
-        width: characters in a line.
-        unmarked: the annotation that should mark steps, where none is marked.
-    """
+    """Format a sweep as texts and tables."""
     if swept.is_empty():
-        return [Text("There is no work in the steps of these traces that could be faster.")]
+        return [Text("The steps of these traces have no work that could be faster.")]
     shown = swept.head(top)
     names = distinct_names([printable(name) for name in shown.get_column("name").to_list()], _NAME_WIDTH)
     rows = [_cells(row, name) for row, name in zip(shown.iter_rows(named=True), names, strict=True)]
@@ -67,7 +58,7 @@ def _cells(row: Mapping[str, Any], name: str) -> list[str]:
     scope = "" if row["scope"] == "self" else f" {row['scope']}"
     gains = ["" if row[f"gain_{gone}"] is None else percent(row[f"gain_{gone}"]) for gone in _GONE]
     half, whole = row["gain_50_ns"], row["gain_100_ns"]
-    gains[-1] += " *" if half is not None and 0 < whole < _TAKEN_OVER * half else "  "
+    gains[-1] += " *" if half is not None and 0 < whole < _DOMINATED * half else "  "
     return [
         f"{row['group_by']}{scope}",
         name,

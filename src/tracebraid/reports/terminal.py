@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timezone
 
 import polars as pl
-from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from tracebraid.model.answers import Launcher
-from tracebraid.model.coverage import Count, Coverage
+from tracebraid.model.category import Role, categories_of
+from tracebraid.model.coverage import Count, Coverage, OrphanKind, OrphanReason
 from tracebraid.model.file_info import DeviceSource, FileInfo
-from tracebraid.model.reason import OrphanKind, OrphanReason
-from tracebraid.model.sentences import reason_sentence
+from tracebraid.model.finding import reason_sentence
+from tracebraid.model.printable import printable
+from tracebraid.model.quantities import NS_PER_S, duration, percent, size
 from tracebraid.model.step import PROFILER_STEP, is_step_name
-from tracebraid.model.units import NS_PER_S
-from tracebraid.reports.names import distinct_names
-from tracebraid.reports.text import cell, printable
-from tracebraid.reports.units import duration, percent, size
-
-__all__ = [
-    "breakdown_table",
-    "coverage_table",
-    "info_tables",
-    "kernels_table",
-    "launchers_line",
-    "ops_table",
-    "orphans_table",
-    "table_of",
-]
+from tracebraid.reports.fitted_table import WIDEST, Head, captioned, fitted_table, line_width, table_of
+from tracebraid.reports.names import cell, distinct_names
 
 _STEPS_SHOWN = 10
-"""Rows of the breakdown for each rank and device."""
+"""Maximum rows of the breakdown for each rank and device."""
 _RANKS_SHOWN = 16
-"""Ranks of a table: as many as DETAILED_RANKS of a report."""
+"""Maximum ranks of a table, equal to DETAILED_RANKS of a report."""
 _NAME_WIDTH = 72
-"""Characters of names that are shown."""
+"""Maximum characters of a name."""
 _SHAPES_WIDTH = 48
-"""Characters of input shapes that are shown."""
+"""Maximum characters of input shapes."""
 _LAUNCHERS = {
     Launcher.GRAPH.value: "graph launches",
     Launcher.OP.value: "ops",
@@ -54,7 +42,7 @@ _KINDS = {
 
 
 def info_tables(infos: Sequence[FileInfo]) -> list[str | Table]:
-    """What each file is: its path, and under it a table of facts."""
+    """Describe each file: its path, and a table of facts."""
     parts: list[str | Table] = []
     for info in infos:
         table = Table(box=None, show_header=False, pad_edge=False)
@@ -89,12 +77,12 @@ def _devices(info: FileInfo) -> str:
     return ", ".join(info.devices) + by
 
 
-def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
-    """How much of each rank was linked; of many ranks, those that link least."""
+def coverage_table(coverages: Sequence[tuple[int, Coverage]], width: int = WIDEST) -> Table:
+    """Tabulate link coverage by rank; of many ranks, the lowest."""
     has_device = any(coverage.gpu_events.total for _, coverage in coverages)
-    columns = [("rank", "right"), ("host ops linked", "right"), ("by", "left")]
-    columns += [("GPU events attributed", "right"), ("GPU time attributed", "right")] if has_device else []
-    table = table_of("Coverage", columns)
+    heads = [Head("rank"), Head("host ops linked"), Head("by", "left")]
+    heads += [Head("GPU events attributed"), Head("GPU time attributed", rank=1)] if has_device else []
+    rows = []
     least = sorted(range(len(coverages)), key=lambda row: _share(coverages[row][1]))[:_RANKS_SHOWN]
     for rank, coverage in (coverages[row] for row in sorted(least)):
         host, gpu, (total_ns, attributed_ns) = coverage.host_ops, coverage.gpu_events, coverage.gpu_time_ns
@@ -103,14 +91,15 @@ def coverage_table(coverages: Sequence[tuple[int, Coverage]]) -> Table:
         if has_device:
             share = attributed_ns / total_ns if total_ns else 1.0
             cells += [_of_total(gpu), f"{duration(attributed_ns)} of {duration(total_ns)}, {percent(share)}"]
-        table.add_row(*cells)
+        rows.append(cells)
+    table = fitted_table("Coverage", heads, rows, width, kept=2)
     if len(coverages) > len(least):
-        table.caption = f"{len(coverages) - len(least):,} more ranks link as well or better; --json has all"
+        captioned(table, f"{len(coverages) - len(least):,} more ranks link as well or better; --json has all")
     return table
 
 
 def _share(coverage: Coverage) -> float:
-    """The least share that is linked of what a rank has."""
+    """Return the lowest coverage of a rank."""
     counts = [*([coverage.host_ops] if coverage.has_et else []), coverage.gpu_events]
     return min((count.share for count in counts if count.total), default=1.0)
 
@@ -120,7 +109,7 @@ def _of_total(count: Count) -> str:
 
 
 def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
-    """What was not linked, and why, over all ranks; None where all was."""
+    """Tabulate orphans by reason over all ranks; None without orphans."""
     words = {OrphanKind.HOST_OP: "host op", OrphanKind.ET_NODE: "ET node", OrphanKind.GPU_EVENT: "GPU event"}
     table = table_of(
         "Not linked", [("count", "right"), ("what", "left"), ("ranks", "right"), ("because", "left")]
@@ -138,7 +127,7 @@ def orphans_table(coverages: Sequence[tuple[int, Coverage]]) -> Table | None:
 
 
 def _ranges(ranks: list[int]) -> str:
-    """`0-2, 5` for 0, 1, 2 and 5."""
+    """Format numbers as ranges: `0-2, 5` for 0, 1, 2 and 5."""
     runs: list[list[int]] = []
     for rank in sorted(ranks):
         if runs and rank == runs[-1][1] + 1:
@@ -148,10 +137,11 @@ def _ranges(ranks: list[int]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
 
 
-def breakdown_table(frame: pl.DataFrame) -> Table:
-    """Where the time goes; compute, exposed parts and idle of each row add up to its span.
+def breakdown_table(frame: pl.DataFrame, width: int = WIDEST) -> Table:
+    """Tabulate the time breakdown; compute, exposed parts and idle of each row add up to its span.
 
-    Of many ranks those that compute the most and the least: the extremes tell who waits for whom.
+    Of many ranks, those that compute the most and the least: the extremes show who waits for whom. If there is no
+    room for times and shares, the parts are shares; then the device is left out where each rank has one, and the rest.
     """
     every = frame.get_column("rank").n_unique()
     frame = _with_extreme_ranks(frame)
@@ -166,34 +156,45 @@ def breakdown_table(frame: pl.DataFrame) -> Table:
     sums = {name: column for name, column in sums.items() if (frame.get_column(column) > 0).any()}
     devices = frame.get_column("device").unique().to_list()
     where = f" on device {cell(devices[0])}" if len(devices) == 1 else ""
-    columns = ["rank", "step", *(["device"] if len(devices) > 1 else []), "span", *parts, *sums]
-    table = table_of(
-        f"Where the time goes{where}", [(name, "left" if name == "step" else "right") for name in columns]
-    )
-    table.columns[1].no_wrap = True
+    heads = [
+        Head("rank"),
+        Head("step", "left"),
+        *([Head("device", rank=0 if _several_of_a_rank(frame) else 2)] if len(devices) > 1 else []),
+        Head("span"),
+    ]
+    heads += [*(Head(name, rank=int(name == "exposed memory")) for name in parts)]
+    heads += [Head(name, rank=3) for name in sums]
     shown = frame.filter(pl.int_range(pl.len()).over("rank", pl.col("step").is_null()) < _STEPS_SHOWN)
-    for row in shown.iter_rows(named=True):
-        cells = [
-            str(row["rank"]),
-            cell(row["step"] or "all"),
-            *([cell(row["device"])] if len(devices) > 1 else []),
+
+    def drawn(part: Callable[[int, int], str], kept: int) -> Table:
+        rows = [
+            [
+                str(row["rank"]),
+                row["step"] or "all",
+                *([row["device"]] if len(devices) > 1 else []),
+                duration(row["span_ns"]),
+                *(part(row[column], row["span_ns"]) for column in parts.values()),
+                *(duration(row[column]) if row[column] else "-" for column in sums.values()),
+            ]
+            for row in shown.iter_rows(named=True)
         ]
-        cells.append(duration(row["span_ns"]))
-        cells += [_part(row[column], row["span_ns"]) for column in parts.values()]
-        cells += [duration(row[column]) if row[column] else "-" for column in sums.values()]
-        table.add_row(*cells)
+        return fitted_table(f"Where the time goes{where}", heads, rows, width, kept)
+
+    table = drawn(_part, kept=len(heads) - len(sums))
+    if line_width(table) > width:
+        table = drawn(_share_of, kept=2)
     more = [f"{frame.height - shown.height} more steps"] if shown.height < frame.height else []
     if every > _RANKS_SHOWN:
-        more += [
-            f"{every - _RANKS_SHOWN:,} more ranks, which compute less than the most and more than the least"
-        ]
-    if more:
-        table.caption = "; ".join((*more, "--json has all"))
-    return table
+        more += [f"{every - _RANKS_SHOWN:,} more ranks, with compute between these extremes"]
+    return captioned(table, "; ".join((*more, "--json has all"))) if more else table
+
+
+def _several_of_a_rank(frame: pl.DataFrame) -> bool:
+    return bool((frame.group_by("rank").agg(pl.col("device").n_unique()).get_column("device") > 1).any())
 
 
 def _with_extreme_ranks(frame: pl.DataFrame) -> pl.DataFrame:
-    """The rows of few ranks: half of them compute the most, half the least."""
+    """Select the rows of the ranks that compute the most and the least, half each."""
     whole = frame.filter(pl.col("step").is_null()).group_by("rank").agg(pl.col("compute_ns").sum())
     if whole.height <= _RANKS_SHOWN:
         return frame
@@ -202,40 +203,39 @@ def _with_extreme_ranks(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.filter(pl.col("rank").is_in([*ordered.head(half), *ordered.tail(half)]))
 
 
-def kernels_table(frame: pl.DataFrame, top: int) -> Table:
-    """The longest kernels and copies."""
-    columns = [("total", "right"), ("share", "right"), ("count", "right"), ("mean", "right")]
-    table = table_of("Kernels and copies by total time", [*columns, ("kind", "left"), ("name", "left")])
+def kernels_table(frame: pl.DataFrame, top: int, width: int = WIDEST) -> Table:
+    """Tabulate the longest kernels and copies."""
+    heads = [Head("total"), Head("share"), Head("count", rank=1), Head("mean", rank=2)]
+    heads += [Head("kind", "left", rank=3), Head("name", "left", shortens=True)]
     rows = frame.head(top)
     names = _names(rows.get_column("name"))
-    for row, name in zip(rows.iter_rows(named=True), names, strict=True):
-        table.add_row(
+    cells = [
+        [
             duration(row["total_ns"]),
             percent(row["share"]),
             f"{row['count']:,}",
             "-" if row["mean_ns"] is None else duration(row["mean_ns"]),
             row["kind"],
-            cell(name),
-        )
-    return _with_rest(table, frame.height, top)
+            name,
+        ]
+        for row, name in zip(rows.iter_rows(named=True), names, strict=True)
+    ]
+    return _with_rest(
+        fitted_table("Kernels and copies by total time", heads, cells, width, 2), frame.height, top
+    )
 
 
 def launchers_line(frame: pl.DataFrame) -> str:
-    """How much of the device's time each kind of launcher launched."""
+    """Report the share of device time by kind of launcher."""
     rows = frame.filter(pl.col("kernels") > 0).iter_rows(named=True)
     shares = ", ".join(f"{_LAUNCHERS[row['launcher']]} {percent(row['share'])}" for row in rows)
-    return f"Device time, by what launched it: {shares}"
+    return f"Device time by launcher: {shares}"
 
 
-def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = PROFILER_STEP) -> Table:
-    """The ops and annotations with the most time; by host time without those that mark steps.
-
-    Args:
-        frame: the answer, see `model.answers.OPS`.
-        top: how many rows to show.
-        by: `device` or `host`.
-        step: the annotation that marks steps. Its host time stands in the breakdown, step by step.
-    """
+def ops_table(
+    frame: pl.DataFrame, top: int, by: str, step: str = PROFILER_STEP, width: int = WIDEST
+) -> Table:
+    """Tabulate the ops and annotations with the most time; by host time, without step annotations."""
     key = f"{by}_self_ns"
     shown = pl.col(key) > 0
     if by == "host":
@@ -243,25 +243,29 @@ def ops_table(frame: pl.DataFrame, top: int, by: str, step: str = PROFILER_STEP)
     ops = frame.filter(shown).sort(key, descending=True, maintain_order=True)
     times = [("host self", "host_self_ns"), ("host total", "host_total_ns")]
     if frame.get_column("kernels").sum() > 0:
-        times = [("device self", "device_self_ns"), ("device total", "device_total_ns"), *times[:1]]
-    columns = [(name, "right") for name, _ in times]
-    columns += [("count", "right"), ("kind", "left"), ("name", "left"), ("input shapes", "left")]
-    table = table_of(f"Ops and annotations by {by} self time", columns)
+        on_device = [("device self", "device_self_ns"), ("device total", "device_total_ns")]
+        times = [*on_device, *times[:1]] if by == "device" else [*times[:1], *on_device]
+    heads = [Head(name, rank=4 * (number > 0)) for number, (name, _) in enumerate(times)]
+    heads += [Head("count", rank=2), Head("kind", "left", rank=5), Head("name", "left", shortens=True)]
+    heads += [Head("input shapes", "left", shortens=True, rank=3)]
     rows = ops.head(top)
     names, shapes = _names(rows.get_column("name")), _names(rows.get_column("input_dims"), _SHAPES_WIDTH)
-    for row, name, dims in zip(rows.iter_rows(named=True), names, shapes, strict=True):
-        table.add_row(
+    cells = [
+        [
             *(duration(row[column]) if row[column] else "-" for _, column in times),
             f"{row['count']:,}",
-            "op" if row["category"] == "cpu_op" else "annotation",
-            cell(name),
-            cell(dims),
-        )
+            "op" if row["category"] in categories_of(Role.OP) else "annotation",
+            name,
+            dims,
+        ]
+        for row, name, dims in zip(rows.iter_rows(named=True), names, shapes, strict=True)
+    ]
+    table = fitted_table(f"Ops and annotations by {by} self time", heads, cells, width, kept=1)
     return _with_rest(table, ops.height, top)
 
 
 def _names(texts: pl.Series, width: int = _NAME_WIDTH) -> list[str]:
-    """The texts of a column, shortened; null is empty."""
+    """Shorten the texts of a column; null is empty."""
     return distinct_names([printable(text or "") for text in texts.to_list()], width)
 
 
@@ -269,17 +273,9 @@ def _part(ns: int, span_ns: int) -> str:
     return f"{duration(ns)} {percent(ns / span_ns) if span_ns else ''}" if ns else "-"
 
 
+def _share_of(ns: int, span_ns: int) -> str:
+    return percent(ns / span_ns) if ns and span_ns else "-"
+
+
 def _with_rest(table: Table, rows: int, top: int) -> Table:
-    if rows > top:
-        table.caption = f"{rows - top:,} more; --top shows more, --json all"
-    return table
-
-
-def table_of(title: str, columns: Sequence[tuple[str, str]]) -> Table:
-    """An empty table in the style of all reports; columns by their heading and how they are justified."""
-    table = Table(title=title or None, title_justify="left", title_style="bold", caption_justify="left")
-    table.box, table.show_edge, table.pad_edge = SIMPLE_HEAD, False, False
-    for name, justify in columns:
-        wraps = justify == "left"
-        table.add_column(name, justify="left" if wraps else "right", overflow="fold")
-    return table
+    return captioned(table, f"{rows - top:,} more; --top shows more, --json all") if rows > top else table

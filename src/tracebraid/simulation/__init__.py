@@ -1,4 +1,4 @@
-"""When would each moment be, were the work, the latencies or the edges others?
+"""Replay a dependency graph with changed durations, latencies or edges.
 
 - `replay` computes the times of a graph from its work; `replay_many` those of many scenarios at once; `step_times` says
   when steps start and end in them.

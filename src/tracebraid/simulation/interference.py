@@ -1,4 +1,4 @@
-"""Kernels are slower beside communication: how much was measured, and a graph in which they are."""
+"""Slowdown of kernels beside communication, as the trace shows it."""
 
 from __future__ import annotations
 
@@ -9,25 +9,59 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.answers.graph.interference import INTERFERENCE
-from tracebraid.model.graph.codes import ActivityKind, EdgeKind
-from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.simulation.overlap import communication_shares
-from tracebraid.simulation.replay import replay
-
-__all__ = [
-    "Interference",
-    "InterferenceData",
-    "interference_of",
-    "overlap_changes",
-    "with_interference",
-]
+from tracebraid.model.answers.graph import INTERFERENCE
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Point
+from tracebraid.simulation.replay import replayed_times
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
+
+def communication_shares(graph: DependencyGraph, times_ns: _Ints) -> NDArray[np.float64]:
+    """Share of each activity's time in which its rank communicates on a device; 0: none, or not on a device.
+
+    Communication includes the time in which it waits for others, as its kernel occupies the device.
+    """
+    columns = graph.activities.select(
+        pl.col("rank").rank("dense").fill_null(0).cast(pl.Int64),
+        pl.col("stream").is_not_null().alias("device"),
+        (pl.col("kind").cast(pl.String) == ActivityKind.COMMUNICATION.value).alias("communicates"),
+    )
+    rank, device, communicates = (columns.get_column(name).to_numpy() for name in columns.columns)
+    earliest = times_ns.min(initial=0)
+    length = times_ns.max(initial=0) - earliest + 1
+    # The ranks one behind the other, so that one pass serves all.
+    start, end = (
+        times_ns[graph.moment_of[:, point]] - earliest + rank * length for point in (Point.START, Point.END)
+    )
+    low, high = _union(start[device & communicates], end[device & communicates])
+    duration = end - start
+    covered = _covered(end, low, high) - _covered(start, low, high)
+    return np.where(device & ~communicates & (duration > 0), covered / np.maximum(duration, 1), 0.0)
+
+
+def _union(start: _Ints, end: _Ints) -> tuple[_Ints, _Ints]:
+    """Intervals that cover the same time, without overlap, in order."""
+    order = np.argsort(start, kind="stable")
+    start, latest = start[order], np.maximum.accumulate(end[order])
+    new = np.ones(len(start), dtype=np.bool_)
+    new[1:] = start[1:] > latest[:-1]
+    last = np.append(np.flatnonzero(new)[1:] - 1, len(start) - 1) if len(start) else np.flatnonzero(new)
+    return start[new], latest[last]
+
+
+def _covered(moment: _Ints, low: _Ints, high: _Ints) -> _Ints:
+    """Part of the time before each moment that the intervals cover."""
+    if not len(low):
+        return np.zeros_like(moment)
+    total = np.concatenate([[0], np.cumsum(high - low)])
+    begun = np.searchsorted(low, moment, side="right")
+    last = np.maximum(begun - 1, 0)
+    return np.where(begun > 0, total[last] + np.minimum(moment, high[last]) - low[last], 0)
+
+
 _LEAST_SAMPLES = 4
-"""Steps in which a kernel must have run beside communication, and without, for it to count. Of three each, all slower
+"""Minimum steps with a kernel beside communication, and without. With three each, all slower
 beside it is chance in one of 20 cases; of four each in one of 70."""
 
 _LEAST_SCORE = 2.0
@@ -42,7 +76,7 @@ _LEAST_SHARE = 0.5
 """Share of its time from which a kernel ran beside communication; one without has none."""
 
 _MOST_PASSES = 5
-"""Replays of a graph at most: each moves kernels, and with that changes what they run beside."""
+"""Maximum replays of a graph: each moves kernels, which changes their overlap."""
 
 _SAME_SHARE = 0.01
 """Change of the share of a kernel's time that does not count as one."""
@@ -51,23 +85,23 @@ _ALIKE = ("rank", "lane", "family", "name", "op", "module", "shapes")
 
 
 class InterferenceData(Enum):
-    """Whether the trace says how much slower kernels are beside communication."""
+    """Whether the trace shows how much slower kernels are beside communication."""
 
     MEASURED = "measured"
     NO_OVERLAP = "no_overlap"
-    """No kernel runs beside communication: there is nothing to measure, and durations stay as they are."""
+    """No kernel runs beside communication: durations are unchanged."""
     NO_COMPARISON = "no_comparison"
-    """Kernels run beside communication, but none is clearly slower there than the same without: not modelled."""
+    """Kernels run beside communication, but none is clearly slower: not modelled."""
 
 
 @dataclass(frozen=True, eq=False)
 class Interference:
-    """How much slower kernels are beside communication.
+    """Slowdown of kernels beside communication.
 
     Args:
         table: `INTERFERENCE`.
         data: whether it was measured.
-        slowdown: of each activity, the factor if there is communication all the time; 1 where that is unknown.
+        slowdown: factor of each activity under continuous communication; 1 if unknown.
         share: of each activity, the share of its measured time in which there was communication.
     """
 
@@ -78,13 +112,10 @@ class Interference:
 
 
 def interference_of(graph: DependencyGraph) -> Interference:
-    """What the measured durations say about it.
+    """Estimate from the measured durations.
 
     A kernel's duration is taken as `alone * (1 + (slowdown - 1) * share)`, where `share` is that of its time in which
     its rank communicates on its device. `alone` is the median of the same kernel in the steps where it ran without.
-
-    Args:
-        graph: as it was measured.
     """
     share = communication_shares(graph, graph.moments.time_ns)
     kernels = graph.activities.select(
@@ -106,7 +137,7 @@ def interference_of(graph: DependencyGraph) -> Interference:
 
 
 def _groups(kernels: pl.DataFrame) -> pl.DataFrame:
-    """The same kernels of several steps, with how much slower they are beside communication."""
+    """Measure the slowdown of equal kernels of several steps beside communication."""
     beside, alone = pl.col("share") >= _LEAST_SHARE, pl.col("share") == 0
     own = kernels.filter(pl.col("step").is_not_null() & pl.col("shapes").is_not_null())
     own = own.sort("start_ns", maintain_order=True).with_columns(
@@ -165,13 +196,9 @@ def _data(table: pl.DataFrame, kernels: pl.DataFrame) -> InterferenceData:
 
 
 def with_interference(graph: DependencyGraph, interference: Interference) -> DependencyGraph:
-    """The graph whose kernels last as long as what they run beside lets them.
+    """Adjust kernel durations to their overlap with communication.
 
     The graph is replayed up to `_MOST_PASSES` times, each time with the durations that follow from the times before.
-
-    Args:
-        graph: with changes; activities that were added come last.
-        interference: of the graph before it was changed.
     """
     edges = graph.edges
     slowdown, share = _of_all(graph, interference.slowdown, 1.0), _of_all(graph, interference.share, 0.0)
@@ -182,7 +209,7 @@ def with_interference(graph: DependencyGraph, interference: Interference) -> Dep
     before = 1 + (slowdown[activity] - 1) * share[activity]
     found = graph
     for _ in range(_MOST_PASSES - 1):
-        now = communication_shares(graph, _times(found))
+        now = communication_shares(graph, replayed_times(found))
         if np.abs(now - share).max(initial=0) < _SAME_SHARE:
             break
         work = edges.work_ns.copy()
@@ -192,13 +219,8 @@ def with_interference(graph: DependencyGraph, interference: Interference) -> Dep
 
 
 def overlap_changes(graph: DependencyGraph, interference: Interference) -> bool:
-    """Whether in a replay of the graph other kernels run beside communication than were measured to.
-
-    Args:
-        graph: with changes; activities that were added come last.
-        interference: of the graph before it was changed.
-    """
-    now = communication_shares(graph, _times(graph))
+    """Return whether the set of kernels beside communication differs from the measured one in a replay."""
+    now = communication_shares(graph, replayed_times(graph))
     share = _of_all(graph, interference.share, 0.0)
     works = np.zeros(len(share), dtype=np.bool_)
     works[graph.edges.activity[(graph.edges.kind == EdgeKind.DEVICE) & (graph.edges.work_ns > 0)]] = True
@@ -208,8 +230,3 @@ def overlap_changes(graph: DependencyGraph, interference: Interference) -> bool:
 def _of_all(graph: DependencyGraph, values: _Floats, filler: float) -> _Floats:
     """The values of all activities; those that were added have the filler."""
     return np.pad(values, (0, graph.activities.height - len(values)), constant_values=filler)
-
-
-def _times(graph: DependencyGraph) -> _Ints:
-    edges = graph.edges
-    return replay(edges.first, edges.before, edges.work_ns, graph.moments.residual_ns)

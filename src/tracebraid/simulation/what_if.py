@@ -1,8 +1,8 @@
-"""What changes of a dependency graph would bring: it is replayed with them and without them."""
+"""Replay a dependency graph with and without changes, and compare."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,16 +11,29 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.critical_path.find_path import PathOptions, find_path
-from tracebraid.model.answers.graph.critical_path import TotalsBy
-from tracebraid.model.answers.graph.what_if import WHAT_IF_CHANGES, WHAT_IF_PATHS, WHAT_IF_STEPS
-from tracebraid.model.graph.change import Change, Verb
-from tracebraid.model.graph.codes import ActivityKind
-from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.model.graph.replay_error import ReplayError
-from tracebraid.model.graph.what_if import WhatIf, WhatIfNote
+from tracebraid.model.answers.graph import (
+    SHAPE_BASIS,
+    SHAPE_MEMORY,
+    WHAT_IF_CHANGES,
+    WHAT_IF_PATHS,
+    WHAT_IF_STEPS,
+    TotalsBy,
+)
+from tracebraid.model.graph import (
+    ActivityKind,
+    Change,
+    DependencyGraph,
+    Doubt,
+    ReplayError,
+    Unrecorded,
+    WhatIf,
+    WhatIfNote,
+)
 from tracebraid.simulation.changes.apply import changed
-from tracebraid.simulation.changes.communication import communication_costs
-from tracebraid.simulation.changes.work import work_of
+from tracebraid.simulation.changes.communication import communication_costs, is_work, work_of
+from tracebraid.simulation.changes.reshaping import IntervalEnd, Reshaped
+from tracebraid.simulation.changes.verbs import On, text_of, verb_named
+from tracebraid.simulation.contention import OTHERS_DIFFER, Contention, contention_of, with_contention
 from tracebraid.simulation.interference import (
     Interference,
     InterferenceData,
@@ -28,25 +41,29 @@ from tracebraid.simulation.interference import (
     overlap_changes,
     with_interference,
 )
-from tracebraid.simulation.replay import replay
-from tracebraid.simulation.reproduction import replay_error, replay_errors
-from tracebraid.simulation.residual_choice import Residuals, with_residuals
-from tracebraid.simulation.step_times import job_step_times, rank_step_times, step_moments
-
-__all__ = ["what_would_be"]
+from tracebraid.simulation.interval import NORMAL, UNRECORDED, StepGains, gain_interval
+from tracebraid.simulation.replay import (
+    Residuals,
+    job_step_times,
+    rank_step_times,
+    replay_error,
+    replay_errors,
+    replayed_times,
+    step_moments,
+    usual_work,
+    with_residuals,
+)
+from tracebraid.simulation.shape_memory import memory_after
+from tracebraid.simulation.unrecorded import LEVELS, Fit, costs_of, fitted_factor, recorded_work
 
 _Ints = NDArray[np.int64]
 
-_BY_SIZE = (Verb.BANDWIDTH, Verb.MERGE, Verb.RANKS)
-"""Changes that need the latency of communication to know what its size costs."""
 _OVERLAP = {
     InterferenceData.MEASURED: WhatIfNote.INTERFERENCE,
     InterferenceData.NO_OVERLAP: WhatIfNote.NO_OVERLAP,
     InterferenceData.NO_COMPARISON: WhatIfNote.NO_COMPARISON,
 }
-"""What the answer says where a change alters what runs beside communication."""
-_LOW, _HIGH = 10.0, 90.0
-"""Percentiles of gains over steps that the interval spans."""
+"""Notes if a change alters the kernels that run beside communication."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,53 +74,148 @@ class _Outcome:
     ranks: _Ints
 
 
-def what_would_be(graph: DependencyGraph, changes: Sequence[Change]) -> WhatIf:
-    """What changes would bring.
+@dataclass(frozen=True, eq=False)
+class _Sharing:
+    """What kernels and ops share, and what that costs them, as the trace shows it."""
 
-    The graph is replayed with the changes and without them, with the measured residuals, and for the interval with
-    those that other steps usually have. Kernels that come beside communication, or no longer are, get slower or faster
-    by as much as the trace shows.
+    interference: Interference
+    contention: Contention
 
-    Args:
-        graph: as it was measured.
-        changes: what is done, in this order.
+    def adjusted(self, graph: DependencyGraph) -> DependencyGraph:
+        """Adjust durations to what runs beside them, where the trace shows how."""
+        apart = with_interference(graph, self.interference)
+        return with_contention(apart, self.contention) if self.contention.measured else apart
 
-    Raises:
-        ArgumentError: there is no change, one makes no sense, selects nothing or cannot be, or the graph is empty.
+    def doubt_ns(self, graph: DependencyGraph) -> float:
+        """Standard deviation of the mean step by how exactly the cost of sharing cores is known.
+
+        Other programs may take more or less of the cores than they did.
+        """
+        contention, apart = self.contention, with_interference(graph, self.interference)
+        alone = _outcome(apart).job
+        by_sharing = abs(float((_outcome(with_contention(apart, contention)).job - alone).mean()))
+        by_others = OTHERS_DIFFER * contention.others * float(alone.mean())
+        return float(np.hypot(by_sharing * contention.error / contention.slowdown, by_others))
+
+
+def predict_changes(
+    graph: DependencyGraph, changes: Sequence[Change], at_peak: pl.DataFrame | None = None
+) -> WhatIf:
+    """Predict the effect of changes.
+
+    The graph is replayed with the changes and without them, with the measured residuals, and for the interval (see
+    `gain_interval`) with those that other steps usually have too. Kernels that come beside communication, or no
+    longer are, get slower or faster by as much as the trace shows.
     """
     if not changes:
         raise ArgumentError("there is no change; give one such as scale 0.5 family=gemm")
     if graph.steps.is_empty():
-        raise ArgumentError("there is nothing in these traces that could be changed: no event has a duration")
-    interference = interference_of(graph)
-    after, rows, notes = _all_changed(graph, changes)
-    notes += _overlap_notes(after, interference)
-    after = with_interference(after, interference)
+        raise ArgumentError("these traces contain nothing to change: no event has a duration")
+    sharing = _Sharing(interference_of(graph), contention_of(graph))
+    raw, rows, notes, shapes = _all_changed(graph, changes)
+    notes += _overlap_notes(raw, sharing.interference)
+    after = sharing.adjusted(raw)
     before, gained = _outcome(graph), _outcome(after)
     usual = with_residuals(graph, Residuals.MODELLED)
     usual_before, usual_after = (
-        _outcome(with_interference(each, interference)) for each in (usual, _all_changed(usual, changes)[0])
+        _outcome(sharing.adjusted(each)) for each in (usual, _all_changed(usual, changes)[0])
     )
-    gains = [before.job - gained.job, usual_before.job - usual_after.job]
+    usual_gain = _Outcome(usual_before.job - usual_after.job, usual_before.ranks - usual_after.ranks)
+    steps = StepGains.of(before.job, gained.job, usual_gain.job, _outcome(_evened(graph, raw)).job)
+    error = max(verb_named(change.verb).error for change in changes)
+    doubts = {Doubt.CONTENTION: sharing.doubt_ns(raw)}
+    if shapes:
+        ends = [float(_outcome(_all_changed(graph, changes, end)[0]).job.mean()) for end in IntervalEnd]
+        doubts[Doubt.SHAPE] = (max(ends) - min(ends)) / 2 / NORMAL
+    interval = gain_interval(steps, error, doubts)
     found = WhatIf(
-        _steps(graph, before, gained, _Outcome(gains[1], usual_before.ranks - usual_after.ranks)),
+        _steps(graph, before, gained, usual_gain),
         rows,
         _paths(graph, after),
         float(before.job.mean()),
         float(gained.job.mean()),
-        float(min(np.percentile(gain, _LOW) for gain in gains)),
-        float(max(np.percentile(gain, _HIGH) for gain in gains)),
+        interval.low_ns,
+        interval.high_ns,
+        interval.doubts,
         tuple(graph.activities.get_column("rank").drop_nulls().unique().sort().to_list()),
         replay_error(replay_errors(graph)),
-        interference.table,
+        sharing.interference.table,
         (),
         graph.findings,
+        _basis(rows, shapes),
+        SHAPE_MEMORY.empty() if at_peak is None else memory_after(at_peak, list(shapes.values())),
     )
-    return replace(found, notes=_notes(found, notes))
+    bare, recording = _bare_steps(graph, changes, sharing, steps)
+    if bare is not None:
+        of_bare = gain_interval(bare.steps, error, {**doubts, Doubt.RECORDING: bare.doubt_ns}, UNRECORDED)
+        # Unrecorded steps are known by their median.
+        was, gain_ns = float(np.median(bare.steps.before_ns)), float(np.median(bare.steps.gain_ns))
+        shift = gain_ns - float(bare.steps.gain_ns.mean())
+        found = replace(
+            found,
+            unrecorded=Unrecorded(
+                was,
+                was - gain_ns,
+                of_bare.low_ns + shift,
+                of_bare.high_ns + shift,
+                bare.fit.measured_ns,
+                bare.fit.factor,
+            ),
+        )
+    return replace(found, notes=_notes(found, [*notes, *recording]))
+
+
+def _evened(graph: DependencyGraph, changed_graph: DependencyGraph) -> DependencyGraph:
+    """The graph in which activities whose work is changed work as long as in other steps."""
+    own = work_of(graph)
+    differs = own != work_of(changed_graph)[: len(own)]
+    usual = usual_work(graph, own, differs)
+    edges = graph.edges
+    factor = np.where(differs & (own > 0), usual / np.maximum(own, 1), 1.0)[edges.activity]
+    work = np.where(is_work(graph), np.rint(edges.work_ns * factor), edges.work_ns)
+    return replace(graph, edges=replace(edges, work_ns=work.astype(np.int64)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Bare:
+    """Steps without recording.
+
+    Args:
+        steps: their times, with the median costs.
+        doubt_ns: standard deviation of the gain by how exactly the costs are known.
+        fit: of the costs to the unrecorded steps.
+    """
+
+    steps: StepGains
+    doubt_ns: float
+    fit: Fit
+
+
+def _bare_steps(
+    graph: DependencyGraph, changes: Sequence[Change], sharing: _Sharing, recorded: StepGains
+) -> tuple[_Bare | None, list[WhatIfNote]]:
+    """Predict the steps without recording, and note where its costs are contradicted."""
+    costs = costs_of(graph)
+    if not costs:
+        return None, []
+    work = recorded_work(graph, costs)
+    fit = fitted_factor(work)
+    times = {}
+    for level in LEVELS:
+        bare = work.removed(level, fit.factor)
+        after = sharing.adjusted(_all_changed(bare, changes)[0])
+        times[level] = (_outcome(bare).job, _outcome(after).job)
+    before, after_ns = times["median_ns"]
+    by_residuals = recorded.usual_gain_ns - recorded.gain_ns
+    gains = [float((was - becomes).mean()) for was, becomes in times.values()]
+    steps = StepGains.of(
+        before, after_ns, before - after_ns + by_residuals, before + recorded.even_ns - recorded.before_ns
+    )
+    return _Bare(steps, (max(gains) - min(gains)) / 2 / NORMAL, fit), [] if fit.note is None else [fit.note]
 
 
 def _overlap_notes(after: DependencyGraph, interference: Interference) -> list[WhatIfNote]:
-    """What is said about kernels beside communication: nothing where there are no kernels."""
+    """Notes on kernels beside communication: none if there are no kernels."""
     kernels = after.activities.get_column("kind").cast(pl.String) == ActivityKind.KERNEL.value
     if not kernels.any():
         return []
@@ -111,32 +223,42 @@ def _overlap_notes(after: DependencyGraph, interference: Interference) -> list[W
 
 
 def _all_changed(
-    graph: DependencyGraph, changes: Sequence[Change]
-) -> tuple[DependencyGraph, pl.DataFrame, list[WhatIfNote]]:
-    """The graph with all changes, `WHAT_IF_CHANGES`, and what they rest on."""
-    rows, notes = [], []
-    for change in changes:
-        after, chosen = changed(graph, change)
+    graph: DependencyGraph, changes: Sequence[Change], end: IntervalEnd | None = None
+) -> tuple[DependencyGraph, pl.DataFrame, list[WhatIfNote], dict[int, Reshaped]]:
+    """Apply all changes; return the graph, `WHAT_IF_CHANGES`, notes, and changes of shape by their number."""
+    rows, notes, shapes = [], [], {}
+    for number, change in enumerate(changes):
+        after, chosen, reshaped = changed(graph, change, end)
+        if reshaped is not None:
+            shapes[number] = reshaped
         own = np.flatnonzero(chosen)
         rows.append(
             {
-                "change": change.text,
+                "change": text_of(change),
                 "activities": len(own),
                 "events": len(own) - graph.activities.get_column("event_id")[pl.Series(own)].null_count(),
                 "before_ns": int(work_of(graph)[own].sum()),
                 "after_ns": int(work_of(after)[own].sum()),
             }
         )
-        if change.verb in _BY_SIZE and not communication_costs(graph, chosen).known.all():
+        transfers = verb_named(change.verb).on is On.TRANSFERS
+        if transfers and not communication_costs(graph, chosen).known.all():
             notes.append(WhatIfNote.LATENCY_UNKNOWN)
-        if change.verb in (*_BY_SIZE, Verb.LATENCY) and _is_alone(graph, chosen):
+        if transfers and _is_alone(graph, chosen):
             notes.append(WhatIfNote.ALONE)
         graph = after
-    return graph, WHAT_IF_CHANGES.conform(pl.DataFrame(rows)), notes
+    return graph, WHAT_IF_CHANGES.conform(pl.DataFrame(rows)), notes, shapes
+
+
+def _basis(rows: pl.DataFrame, shapes: Mapping[int, Reshaped]) -> pl.DataFrame:
+    """`SHAPE_BASIS` of all changes of shape."""
+    names = rows.get_column("change")
+    parts = [each.basis.with_columns(change=pl.lit(names[number])) for number, each in shapes.items()]
+    return pl.concat([SHAPE_BASIS.empty(), *parts])
 
 
 def _is_alone(graph: DependencyGraph, chosen: NDArray[np.bool_]) -> bool:
-    """Whether some of the chosen communication is matched with no other rank's."""
+    """Return whether some of the chosen communication is matched with no other rank's."""
     table = graph.activities.select(pl.col("kind").cast(pl.String), "collective").filter(pl.Series(chosen))
     members = table.filter(pl.col("kind") == ActivityKind.COMMUNICATION.value).get_column("collective")
     whole = graph.activities.filter(pl.col("kind").cast(pl.String) == ActivityKind.COLLECTIVE.value)
@@ -144,13 +266,8 @@ def _is_alone(graph: DependencyGraph, chosen: NDArray[np.bool_]) -> bool:
     return not matched.all()
 
 
-def _times(graph: DependencyGraph) -> _Ints:
-    edges = graph.edges
-    return replay(edges.first, edges.before, edges.work_ns, graph.moments.residual_ns)
-
-
 def _outcome(graph: DependencyGraph) -> _Outcome:
-    times, moments = _times(graph), step_moments(graph.steps)
+    times, moments = replayed_times(graph), step_moments(graph.steps)
     return _Outcome(job_step_times(times, moments).time_ns, rank_step_times(times, moments).time_ns)
 
 
@@ -199,7 +316,7 @@ def _paths(before: DependencyGraph, after: DependencyGraph) -> pl.DataFrame:
 
 
 def _of_path(graph: DependencyGraph) -> pl.DataFrame:
-    replayed = replace(graph, moments=replace(graph.moments, time_ns=_times(graph)))
+    replayed = replace(graph, moments=replace(graph.moments, time_ns=replayed_times(graph)))
     totals = find_path(replayed, PathOptions(replays=0), ReplayError()).totals
     of_kind = totals.filter(pl.col("by").cast(pl.String) == TotalsBy.KIND.value)
     return of_kind.group_by(pl.col("value").alias("kind")).agg(pl.col("duration_ns").sum())

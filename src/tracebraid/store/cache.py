@@ -24,14 +24,10 @@ from pathlib import Path
 
 from tracebraid.errors import InputError
 from tracebraid.files import probe_folder, write_whole, writing
-from tracebraid.model.finding_code import FindingCase
+from tracebraid.model.finding import FindingCase
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.store.layout import table_file
-from tracebraid.store.manifest import RankEntry
+from tracebraid.store.manifest import RankEntry, sha256_of, table_file
 from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
-from tracebraid.store.sealed_json import sha256_of
-
-__all__ = ["Cache", "UntrustedCacheError", "open_cache"]
 
 _TAG = "CACHEDIR.TAG"
 _TAG_CONTENT = (
@@ -50,10 +46,10 @@ _ABANDONED_S = 86400
 
 
 class UntrustedCacheError(Exception):
-    """A folder that is no cache of this user: what lies in it is not read.
+    """The folder is not a cache of this user, and is not read.
 
     Args:
-        case: why.
+        case: the reason.
     """
 
     def __init__(self, case: FindingCase) -> None:
@@ -66,17 +62,17 @@ class Cache:
     """A cache that this user may trust.
 
     Args:
-        folder: where it lies.
-        limit_bytes: how large all entries may be together.
+        folder: its folder.
+        limit_bytes: maximum total size of entries.
     """
 
     folder: str
     limit_bytes: int
 
     def take(self, key: str, rank: int) -> LinkedTrace | None:
-        """A rank that was read before; None where there is none. A damaged one is deleted.
+        """Return a cached rank; None if there is none. A damaged one is deleted.
 
-        It stays while something refers to its tables.
+        It is locked while its tables are referenced.
         """
         entry = self._entry(key)
         lock = _locked(entry / _USED, fcntl.LOCK_SH)
@@ -95,15 +91,7 @@ class Cache:
         return linked
 
     def put(self, key: str, write: Callable[[Path], RankEntry]) -> None:
-        """Add a rank, and delete those that were not used for longest where all are larger than the limit.
-
-        Args:
-            key: tells its content.
-            write: writes it into a new folder.
-
-        Raises:
-            OutputError: it cannot be written.
-        """
+        """Add a rank, and evict the least recently used ones beyond the limit."""
         entry = self._entry(key)
         part = entry.with_name(f"{_PART}{key}.{os.getpid()}")
         try:
@@ -123,7 +111,7 @@ class Cache:
         self._shrink(key)
 
     def sizes(self) -> dict[str, int]:
-        """The size of each entry in bytes, by its key."""
+        """Return the size of each entry in bytes, by key."""
         found = {}
         for name in _names(Path(self.folder) / _SIZES):
             match = _SIZE.fullmatch(name)
@@ -132,7 +120,7 @@ class Cache:
         return found
 
     def clear(self) -> int:
-        """Delete all entries but those that are being read; returns how many stay. Nothing else is touched."""
+        """Delete all entries except those in use; return the number of remaining ones."""
         for name in _names(Path(self.folder) / _ENTRIES):
             if _KEY.fullmatch(name):
                 self._delete(name)
@@ -168,7 +156,7 @@ class Cache:
                 return
 
     def _delete(self, key: str) -> bool:
-        """Delete an entry; False where it is being read, or cannot be deleted."""
+        """Delete an entry; return False if it is in use, or cannot be deleted."""
         entry = self._entry(key)
         lock = _locked(entry / _USED, fcntl.LOCK_EX)
         if lock is None and (entry / _USED).exists():
@@ -189,7 +177,7 @@ class Cache:
         return True
 
     def _delete_abandoned(self, older_than_s: float) -> None:
-        """Delete what killed processes left."""
+        """Delete leftovers of killed processes."""
         for name in _names(Path(self.folder) / _ENTRIES):
             path = Path(self.folder) / _ENTRIES / name
             if name.startswith((_PART, _GONE)) and _is_older(path, older_than_s):
@@ -197,21 +185,9 @@ class Cache:
 
 
 def open_cache(folder: Path, limit_bytes: int, make: bool = True) -> Cache | None:
-    """A cache that is there, or a new one.
+    """Open an existing cache, or create one.
 
-    Only this user can have written what lies in it: another's entries could say anything of the traces.
-
-    Args:
-        folder: where it lies.
-        limit_bytes: how large all entries may be together.
-        make: whether it is made where it is not there.
-
-    Returns:
-        None where there is none, and none is made.
-
-    Raises:
-        UntrustedCacheError: it is another user's, others may write into it, or it is something else.
-        OutputError: it cannot be made.
+    Only this user may have written to it: other users' entries could contain anything.
     """
     with writing(folder):
         if not os.path.lexists(folder):
@@ -243,21 +219,16 @@ def _refuse_untrusted(folder: Path) -> None:
 
 
 def _check_tables(tables: StoredTables) -> None:
-    """Check every file of an entry before anything is made of it.
-
-    Raises:
-        InputError: one is not what was written.
-        OSError: one cannot be read.
-    """
+    """Check every file of an entry before use."""
     content = tables.content
     for name, stated in content.tables.items():
         path = table_file(tables.store, name, content.rank)
         if sha256_of(path.read_bytes()) != stated.sha256:
-            raise InputError(str(path), "this file of the cache is damaged", "It is read again")
+            raise InputError(str(path), "this file of the cache is damaged", "The trace is read again")
 
 
 def _locked(path: Path, how: int) -> int | None:
-    """An open file that is locked; None where it is not there, or another process has it locked otherwise."""
+    """Open and lock a file; None if missing, or locked by another process."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:

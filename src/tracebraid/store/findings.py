@@ -15,20 +15,11 @@ from tracebraid.errors import (
     TracebraidError,
     WrongTraceError,
 )
-from tracebraid.model.finding import Finding, Loss
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.matched import ChosenIterations
-from tracebraid.model.reason import ChoiceReason, OrphanReason
+from tracebraid.model.coverage import ChoiceReason, OrphanReason
+from tracebraid.model.finding import Finding, FindingCase, Loss
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.matching import ChosenIterations
 from tracebraid.store.manifest import StoredError, StoredFinding
-
-__all__ = [
-    "error_of",
-    "findings_of",
-    "from_builtin",
-    "stored_error",
-    "stored_findings",
-    "to_builtin",
-]
 
 _CODES: dict[str, type[Enum]] = {
     code.__name__: code for code in (FindingCase, FindingCode, ChoiceReason, OrphanReason)
@@ -37,7 +28,7 @@ _ERRORS: dict[str, type[TracebraidError]] = {
     error.__name__: error
     for error in (InputError, NotATraceError, WrongTraceError, ProgramError, ArgumentError)
 }
-"""What a file may name: nothing else is made from it."""
+"""Classes that a file may name; no other class is instantiated."""
 _KIND, _VALUE = "$kind", "value"
 
 
@@ -57,18 +48,14 @@ def stored_findings(findings: Iterable[Finding]) -> tuple[StoredFinding, ...]:
 
 
 def findings_of(stored: Iterable[StoredFinding]) -> tuple[Finding, ...]:
-    """The findings that a store holds.
-
-    Raises:
-        ValueError: there is no such code.
-    """
+    """The findings that a store holds."""
     return tuple(map(_finding, stored))
 
 
 def _finding(stored: StoredFinding) -> Finding:
-    """A finding whose sentence can be said."""
+    """Convert a finding, checking that its sentence can be formatted."""
     found = Finding(
-        FindingCode(stored.code),
+        FindingCode.of(stored.code),
         stored.path,
         stored.where,
         stored.count,
@@ -83,7 +70,7 @@ def _finding(stored: StoredFinding) -> Finding:
 
 
 def to_builtin(value: object) -> object:
-    """A detail of a finding as JSON; what JSON has no form for stands with the name of its kind."""
+    """Convert a detail of a finding to JSON; other types are tagged with their kind."""
     if isinstance(value, Enum) and type(value).__name__ in _CODES:
         return {_KIND: type(value).__name__, _VALUE: value.value}
     if isinstance(value, ChosenIterations):
@@ -97,15 +84,11 @@ def to_builtin(value: object) -> object:
         return {_KIND: "dict", _VALUE: [[to_builtin(key), to_builtin(item)] for key, item in value.items()]}
     if value is None or type(value) in (str, int, float, bool):
         return value
-    raise TypeError(f"a finding holds a {type(value).__name__}, which a store has no form for")
+    raise TypeError(f"a finding contains a {type(value).__name__}, which a store cannot represent")
 
 
 def from_builtin(value: Any) -> Any:
-    """A detail of a finding from JSON.
-
-    Raises:
-        ValueError: there is no such kind or code.
-    """
+    """A detail of a finding from JSON."""
     if isinstance(value, list):
         return [from_builtin(item) for item in value]
     if not isinstance(value, dict):
@@ -126,7 +109,7 @@ def from_builtin(value: Any) -> Any:
 
 
 def _said(choice: ChosenIterations) -> ChosenIterations:
-    """The same, which can be said."""
+    """Check that a finding's sentence can be formatted."""
     str(choice)
     return choice
 
@@ -143,11 +126,7 @@ def stored_error(error: TracebraidError) -> StoredError:
 
 
 def error_of(stored: StoredError) -> TracebraidError:
-    """The error that a store holds.
-
-    Raises:
-        ValueError: there is no such error.
-    """
+    """The error that a store holds."""
     if stored.kind not in _ERRORS or len(stored.values) != (
         1 if stored.kind == ArgumentError.__name__ else 4
     ):

@@ -1,27 +1,20 @@
-"""Do the ranks' clocks agree? What the collectives that they share say."""
+"""Check that the ranks' clocks agree, by their shared collectives."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.collectives.codes import SAME_CLOCK_NS
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.units import NS_PER_MS
-
-__all__ = ["clock_findings"]
+from tracebraid.model.collectives import SAME_CLOCK_NS
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.quantities import NS_PER_MS
 
 _SHOWN = 4
 """Clocks that a finding names; the check's ranks have all."""
 
 
 def clock_findings(clocks: pl.DataFrame, path: str) -> list[Finding]:
-    """Findings where a clock is certainly not that of the reference, and where ranks of a host have several.
-
-    Args:
-        clocks: `CLOCKS`.
-        path: the folder.
-    """
+    """Findings where a clock is certainly not that of the reference, and where ranks of a host have several."""
     least = pl.col("offset_low_ns").fill_null(-(2**62))
     most = pl.col("offset_high_ns").fill_null(2**62)
     apart = clocks.drop_nulls("offset_ns").filter((least > SAME_CLOCK_NS) | (most < -SAME_CLOCK_NS))
@@ -37,10 +30,10 @@ def clock_findings(clocks: pl.DataFrame, path: str) -> list[Finding]:
         "clocks": _shown(furthest),
     }
     found = [Finding(FindingCode.CLOCKS_DIFFER, path, details=details)]
-    return [*found, *_hosts_of_several_clocks(clocks, path)]
+    return [*found, *_hosts_with_several_clocks(clocks, path)]
 
 
-def _hosts_of_several_clocks(clocks: pl.DataFrame, path: str) -> list[Finding]:
+def _hosts_with_several_clocks(clocks: pl.DataFrame, path: str) -> list[Finding]:
     """A finding where ranks whose traces name one host have several clocks."""
     several = (
         clocks.drop_nulls(["host", "offset_ns"])

@@ -1,39 +1,38 @@
-"""Do the two traces of a rank know each other: ids, windows, names?"""
+"""Check that traces belong together: a rank's two by ids, windows and names, and the ranks of a world by number."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
-from tracebraid.model.coverage import Coverage
+from tracebraid.model.coverage import Coverage, OrphanReason
 from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.expressions import as_text
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.reason import OrphanReason
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["et_findings", "identity_findings", "pair_findings", "recording_findings"]
-
 _HARDLY = 0.5
-"""Where less of either trace is linked, the two hardly overlap. Chosen."""
+"""Coverage below which two traces hardly overlap (heuristic)."""
 _OTHER_ORIGIN = {FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK, FindingCode.ANOTHER_WINDOW}
 
 
 def identity_findings(linked: LinkedTrace) -> list[Finding]:
-    """Why the traces of a rank do not link, where they do not; and what is in one of them only."""
+    """Find reasons why the traces of a rank do not link, and content of only one of them."""
     return recording_findings(linked) + pair_findings(linked)
 
 
 def recording_findings(linked: LinkedTrace) -> list[Finding]:
-    """What recorders left out of either trace: ops that did not end, launches, nodes."""
+    """Find omissions of recorders in either trace: unfinished ops, launches, nodes."""
     found = _unfinished(linked.timeline) + _launches(linked)
     return found if linked.et is None else found + _never_written(linked.et)
 
 
 def pair_findings(linked: LinkedTrace) -> list[Finding]:
-    """Why the two traces of a rank do not link, where they do not.
+    """Find reasons why the two traces of a rank do not link.
 
     Links that alignment made need no ids. Where the traces are of different processes, that is why.
     """
@@ -71,7 +70,7 @@ def _without_ids(timeline: Timeline) -> Finding:
 
 
 def et_findings(et: ExecutionTrace) -> list[Finding]:
-    """What an Execution Trace shows on its own."""
+    """Find faults of an Execution Trace on its own."""
     found = _never_written(et)
     return found + ([Finding(FindingCode.ET_WITHOUT_IDS, et.path)] if _ids_of_et(et).is_empty() else [])
 
@@ -131,3 +130,29 @@ def _launches(linked: LinkedTrace) -> list[Finding]:
     explained = {"reason": why} if why is not None else {"case": FindingCase.NO_REASON}
     details = {"events": events.total, **explained}
     return [Finding(code, linked.timeline.path, count=missing, details=details)]
+
+
+_SHOWN = 8
+"""Maximum missing ranks that a finding names."""
+
+
+def rank_findings(world_sizes: Mapping[int, int | None], path: str) -> list[Finding]:
+    """Ranks that are missing from the world, and worlds that differ."""
+    stated = {rank: size for rank, size in world_sizes.items() if size is not None}
+    if not stated:
+        return []
+    sizes = sorted(set(stated.values()))
+    found = []
+    if len(sizes) > 1:
+        found.append(Finding.of(FindingCode.WORLD_DIFFERS, path, sizes=", ".join(map(str, sizes))))
+    size = sizes[-1]
+    beyond = [rank for rank in world_sizes if rank >= size]
+    if beyond:
+        details = {"case": FindingCase.BEYOND_WORLD, "rank": beyond[0], "world_size": size}
+        found.append(Finding(FindingCode.WORLD_DIFFERS, path, count=len(beyond), details=details))
+    missing = [rank for rank in range(size) if rank not in world_sizes]
+    if missing:
+        shown = ", ".join(map(str, missing[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
+        details = {"world_size": size, "missing": len(missing), "ranks": shown}
+        found.append(Finding(FindingCode.RANK_MISSING, path, details=details))
+    return found

@@ -1,4 +1,4 @@
-"""Is what a manifest says of the files beside it true?"""
+"""Check a manifest against the files beside it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from tracebraid.filesystem.paths import joined, parent_of
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
-
-__all__ = ["leftover_findings", "manifest_findings"]
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
 
 _LOSSES = (FindingCode.EXECUTION_TRACE_UNFINISHED, FindingCode.EXECUTION_TRACE_EMPTY)
 
@@ -17,13 +15,7 @@ _LOSSES = (FindingCode.EXECUTION_TRACE_UNFINISHED, FindingCode.EXECUTION_TRACE_E
 def manifest_findings(
     manifest: Mapping[str, Any], path: str, size_of: Callable[[str], int | None]
 ) -> list[Finding]:
-    """What a manifest says went wrong, and where the files beside it are not those that it lists.
-
-    Args:
-        manifest: its content.
-        path: the file.
-        size_of: the size in bytes of a file below the manifest's folder; None where there is none.
-    """
+    """Find problems that a manifest reports, and differences from the files beside it."""
     found = []
     windows = _dicts(manifest.get("windows"))
     if not any(_dicts(window.get("files")) for window in windows):
@@ -42,12 +34,14 @@ def manifest_findings(
             for finding in _dicts(window.get("findings"))
             if finding.get("code") in _LOSSES
         ]
-        found += [finding for file in _dicts(window.get("files")) for finding in _untrue(path, file, size_of)]
+        found += [
+            finding for file in _dicts(window.get("files")) for finding in _size_findings(path, file, size_of)
+        ]
     return found
 
 
 _UNFINISHED = (".part", ".recording.json", ".recording.json.tmp")
-"""How names of files end that are being written; the last two PyTorch itself writes."""
+"""Suffixes of unfinished files; PyTorch itself writes the last two."""
 
 
 def _dicts(value: object) -> list[Mapping[str, Any]]:
@@ -58,23 +52,18 @@ def _dicts(value: object) -> list[Mapping[str, Any]]:
 def _lost(path: str, finding: Mapping[str, Any]) -> Finding:
     file = joined(parent_of(path), str(finding.get("file", "")))
     details = {"case": FindingCase.AS_RECORDED, "text": str(finding.get("message", ""))}
-    return Finding(FindingCode(finding["code"]), file, str(finding.get("where", "")), details=details)
+    return Finding(FindingCode.of(finding["code"]), file, str(finding.get("where", "")), details=details)
 
 
 def leftover_findings(folder: str, names: Iterable[str]) -> list[Finding]:
-    """Files that a recorder was writing when its process was killed.
-
-    Args:
-        folder: a folder of traces.
-        names: of what lies in it.
-    """
+    """Files that a recorder was writing when its process was killed."""
     parts = sorted(name for name in names if name.startswith(".") and name.endswith(_UNFINISHED))
     if not parts:
         return []
     return [Finding(FindingCode.PART_LEFT, joined(folder, parts[0]), count=len(parts))]
 
 
-def _untrue(path: str, file: Mapping[str, Any], size_of: Callable[[str], int | None]) -> list[Finding]:
+def _size_findings(path: str, file: Mapping[str, Any], size_of: Callable[[str], int | None]) -> list[Finding]:
     name, noted = str(file.get("path")), file.get("size_bytes")
     size = size_of(name)
     if size is None:

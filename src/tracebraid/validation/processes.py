@@ -1,4 +1,4 @@
-"""Are all files of a folder of one run, and each Execution Trace beside the Kineto trace of its own process?"""
+"""Check that all files of a folder are of one run, and that each rank's two traces are of one process."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tracebraid.filesystem.paths import name_of
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.process import Process
-
-__all__ = ["RankProcesses", "located_findings", "manifest_process_findings", "run_findings"]
 
 _APART_NS = 60 * 10**9
 """Ranks that record one step lie apart by no more than their clocks do. Hosts whose clocks are set by NTP are within a
@@ -24,7 +22,7 @@ _OTHER_ORIGIN = (FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK)
 
 @dataclass(frozen=True)
 class RankProcesses:
-    """What the two traces of a rank say of their process; None where there is no such trace.
+    """Processes of a rank's two traces; None if the trace is missing.
 
     Args:
         rank: the rank.
@@ -83,7 +81,7 @@ def run_findings(ranks: Sequence[RankProcesses], path: str) -> list[Finding]:
         if stated is not None and by_stated.setdefault(stated, traces.rank) != traces.rank:
             details = {"case": FindingCase.SAME_RANK, "rank": traces.rank, "first_rank": by_stated[stated]}
             return [Finding(FindingCode.RUNS_MIXED, path, details={**details, "stated": stated})]
-    apart = [traces for traces in others if _lie_apart(first, traces)]
+    apart = [traces for traces in others if _are_apart(first, traces)]
     if apart:
         details = {"rank": apart[0].rank, "first_rank": first.rank}
         return [Finding(FindingCode.RUNS_MIXED, path, count=len(apart), details=details)]
@@ -94,7 +92,7 @@ def run_findings(ranks: Sequence[RankProcesses], path: str) -> list[Finding]:
     return []
 
 
-def _lie_apart(left: RankProcesses, right: RankProcesses) -> bool:
+def _are_apart(left: RankProcesses, right: RankProcesses) -> bool:
     if left.kineto.span_ns is None or right.kineto.span_ns is None or left.steps != right.steps:
         return False
     (start, stop), (first, last) = left.kineto.span_ns, right.kineto.span_ns
@@ -117,13 +115,7 @@ def _groups_differ(left: RankProcesses, right: RankProcesses) -> bool:
 def manifest_process_findings(
     manifest: Mapping[str, Any], file: str, ranks: Sequence[RankProcesses]
 ) -> list[Finding]:
-    """`another-run` where a trace beside a manifest is of another process than the one that wrote the manifest.
-
-    Args:
-        manifest: its content.
-        file: its path.
-        ranks: the ranks of the folder.
-    """
+    """`another-run` where a trace beside a manifest is of another process than the one that wrote the manifest."""
     pid, rank = manifest.get("pid"), manifest.get("rank")
     if type(pid) is not int:
         return []

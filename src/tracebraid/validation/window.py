@@ -1,4 +1,4 @@
-"""Is a window made of steady steps, and are they the same on all ranks?"""
+"""Check that a window consists of steady steps, the same on all ranks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ import polars as pl
 
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.quantities import NS_PER_MS
 from tracebraid.model.step import is_profiler_step, step_events
 from tracebraid.model.timeline import Timeline
-from tracebraid.model.units import NS_PER_MS
-
-__all__ = ["Step", "rank_step_findings", "steps_of", "window_findings"]
 
 _COMPILING = r"\(dynamo_timed\)|^compile_fx|_compile\.compile_inner|^CompileTime"
 _SLOW_FIRST = 3.0
 """A first step that takes so many times the median of the others caught something that is not steady."""
 _RECORDERS_START_NS = 2 * NS_PER_MS
-"""What a first step may take longer since recorders meet a thread's first event in it: up to 0.8 ms were measured."""
+"""Allowance for a first step, in which recorders set up threads: up to 0.8 ms were measured."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +39,7 @@ def steps_of(timeline: Timeline) -> tuple[Step, ...]:
 
 
 def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
-    """Whether there are steps, and whether they are steady: no slow first one, no compilation."""
+    """Return whether there are steps, and whether they are steady: no slow first one, no compilation."""
     if not steps:
         return [Finding(FindingCode.NO_STEPS, timeline.path)]
     found = []
@@ -58,7 +56,7 @@ def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
 
 
 def rank_step_findings(steps: dict[int, tuple[Step, ...]], path: str) -> list[Finding]:
-    """Whether all ranks recorded the same steps, at the same time.
+    """Return whether all ranks recorded the same steps, at the same time.
 
     Steps of one number overlap on all ranks of a synchronous job. Where those of two ranks lie apart, one of their
     clocks is off by at least the gap, or one rank ran ahead.

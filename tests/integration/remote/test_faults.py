@@ -98,7 +98,7 @@ def test_a_cut_body_goes_on_where_it_ended(stub: Stub) -> None:
         (cut_after(3), "the connection ended", 5),
         (drip, "too slow", 2),
         (hang, "too slow", 2),
-        (status(403, "InvalidAccessKeyId"), "access is refused (403 Forbidden", 1),
+        (status(403, "InvalidAccessKeyId"), "access is denied (403 Forbidden", 1),
         (status(404), "there is no such file", 1),
     ],
     ids=["503", "cut", "drip", "hang", "403", "404"],
@@ -154,7 +154,7 @@ def test_a_rank_that_cannot_be_read_does_not_stop_the_others(stub: Stub) -> None
     job = tracebraid.open("s3://bucket/job")
     assert job.ranks == [0, 1]
     assert job[0].timeline.events.height == EVENTS
-    with pytest.raises(InputError, match=r"kineto_trace_1.json: access is refused"):
+    with pytest.raises(InputError, match=r"kineto_trace_1.json: access is denied"):
         _ = job[1].timeline
 
 

@@ -144,7 +144,7 @@ def test_what_is_not_there_or_empty_is_said(s3: Any, job: str) -> None:
 
 
 def test_a_repair_behind_a_url_is_refused(job: str) -> None:
-    assert "not done behind a URL" in fail("check", job, "--repair")
+    assert "impossible behind a URL" in fail("check", job, "--repair")
 
 
 def test_without_credentials_the_variables_are_named(job: str) -> None:

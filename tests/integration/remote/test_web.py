@@ -46,7 +46,7 @@ def plain_server(tmp_path: Path) -> Iterator[http.server.ThreadingHTTPServer]:
         thread.start()
         yield server
         server.shutdown()
-        thread.join(5)
+        thread.join()
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", "?X-Amz-Signature=SECRET", "#part"])
@@ -83,7 +83,7 @@ def test_a_signature_is_in_no_output(stub: Stub) -> None:
 @pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
 def test_no_redirect_leads_elsewhere(stub: Stub, target: str, code: int) -> None:
     stub.faults = [status(code, headers={"Location": target})]
-    with pytest.raises(InputError, match="sends the reader elsewhere"):
+    with pytest.raises(InputError, match="redirects to another address"):
         tracebraid.read_timeline(stub.address + PATH)
     assert len(stub.requests) == 1
 
@@ -101,7 +101,7 @@ def test_a_redirect_within_the_server_is_followed_and_a_circle_is_not(stub: Stub
 @pytest.mark.parametrize(
     ("headers", "word"),
     [
-        ({"Content-Length": "x"}, "how large"),
+        ({"Content-Length": "x"}, "does not state the size"),
         ({"Content-Type": "text/html"}, "web page"),
     ],
 )
@@ -120,7 +120,7 @@ def test_an_answer_that_never_ends_is_refused(stub: Stub) -> None:
         return True
 
     stub.always = endless
-    with pytest.raises(InputError, match="how large"):
+    with pytest.raises(InputError, match="does not state the size"):
         tracebraid.read_timeline(stub.address + PATH)
 
 

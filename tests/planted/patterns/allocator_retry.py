@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.training_loop import STEPS, training_loop
 
-__all__ = ["SAVING_NS", "planted"]
-
 _CALL_NS = 20_000_000
 SAVING_NS = (STEPS - 1) * 10_000_000, (STEPS - 1) * 2 * _CALL_NS
 

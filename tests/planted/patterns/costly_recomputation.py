@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import H100, Scene, Stream, Thread
 from tests.planted.busy import STEPS, busy
 
-__all__ = ["SAVING_NS", "planted"]
-
 _NS = 40_000
 SAVING_NS = (_NS * STEPS, _NS * STEPS)
 

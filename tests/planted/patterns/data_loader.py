@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.training_loop import STEPS, training_loop
 
-__all__ = ["SAVING_NS", "planted"]
-
 _LOAD_NS = 30_000_000
 SAVING_NS = STEPS * 10_000_000, STEPS * _LOAD_NS
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.busy import STEPS, busy, cast
 
-__all__ = ["SAVING_NS", "planted"]
-
 _NS = 50_000
 SAVING_NS = (2 * _NS * STEPS, 2 * _NS * STEPS)
 

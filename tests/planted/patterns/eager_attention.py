@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.busy import STEPS, busy
 
-__all__ = ["SAVING_NS", "planted"]
-
 _HEADS, _TOKENS, _WIDTH = 16, 512, 64
 _PRODUCT_NS, _SCALE_NS, _SOFTMAX_NS = 60_000, 50_000, 80_000
 _NEEDED = 2 * 2 * _HEADS * _TOKENS * _TOKENS * _WIDTH / 312e12 * 1e9

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.training_loop import STEPS, training_loop
 
-__all__ = ["SAVING_NS", "planted"]
-
 _PYTHON_NS = 20_000_000
 _REGIONS = 3
 SAVING_NS = STEPS * 10_000_000, STEPS * (_REGIONS - 1) * _PYTHON_NS

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.training_loop import training_loop
 
-__all__ = ["SAVING_NS", "planted"]
-
 _OPS = 400
 _OP_NS, _CALL_NS, _SHORT_NS = 20_000, 10_000, 4_000
 SAVING_NS = 1_000_000, 4 * _OPS * (_OP_NS + _CALL_NS)

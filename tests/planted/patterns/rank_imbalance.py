@@ -5,12 +5,9 @@ from __future__ import annotations
 from tests.planted import Scene
 from tests.planted.jobs import PlannedJob
 
-__all__ = ["SAVING_NS", "planted"]
-
 _RANKS, _ROUNDS, _NS, _MORE_NS = 4, 3, 100_000, 400_000
 _BALANCED = _ROUNDS * (_MORE_NS - _MORE_NS // _RANKS)
-SAVING_NS = (_BALANCED * 9 // 10, (_RANKS - 1) * _BALANCED)
-"""The least of one rank; the most of all ranks that wait."""
+SAVING_NS = (_BALANCED * 9 // 10, _BALANCED * 11 // 10)
 
 
 def planted() -> list[Scene]:

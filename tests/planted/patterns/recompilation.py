@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.training_loop import training_loop
 
-__all__ = ["SAVING_NS", "planted"]
-
 _COMPILE_NS = 200_000_000
 _STEP = 3
 SAVING_NS = 150_000_000, _COMPILE_NS

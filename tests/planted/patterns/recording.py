@@ -5,10 +5,8 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.training_loop import STEPS, training_loop
 
-__all__ = ["SAVING_NS", "planted"]
-
 _SAVE_NS = 30_000_000
-SAVING_NS = STEPS * 10_000_000, STEPS * (_SAVE_NS + 1_000_000)
+SAVING_NS = STEPS * 10_000_000, STEPS * (_SAVE_NS + 15_000_000)
 
 
 def planted() -> Scene:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.training_loop import STEPS, training_loop
 
-__all__ = ["SAVING_NS", "planted"]
-
 _PYTHON_NS = 2_000_000
 SAVING_NS = STEPS * _PYTHON_NS, STEPS * (_PYTHON_NS + 100_000)
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.busy import STEPS, busy
 
-__all__ = ["SAVING_NS", "planted"]
-
 _COUNT, _NS = 10, 20_000
 SAVING_NS = ((_COUNT - 1) * _NS * STEPS, (_COUNT - 1) * _NS * STEPS)
 

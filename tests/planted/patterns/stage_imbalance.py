@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene
 from tests.planted.jobs import PlannedJob
 
-__all__ = ["SAVING_NS", "planted"]
-
 _ROUNDS, _FAST_NS, _SLOW_NS = 4, 100_000, 400_000
 SAVING_NS = (_ROUNDS * (_SLOW_NS - _FAST_NS) // 4, _ROUNDS * (_SLOW_NS + _FAST_NS))
 """At least what the slow stage is above the mean in a schedule without bubbles, at most all of the time."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Copy, Scene, Stream, Thread
 from tests.planted.busy import STEPS, busy
 
-__all__ = ["SAVING_NS", "planted"]
-
 _BYTES, _NS = 4 * 1024 * 1024, 200_000
 SAVING_NS = (2 * _NS * STEPS, 2 * _NS * STEPS)
 

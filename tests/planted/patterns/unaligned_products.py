@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.busy import STEPS, busy
 
-__all__ = ["SAVING_NS", "planted"]
-
 _M, _K, _N, _NS = 4096, 1001, 4096, 400_000
 _LEAST = 2 * _M * _K * _N / 312e12 * 1e9
 SAVING_NS = (int(STEPS * (_NS - _LEAST - 1)), int(STEPS * (_NS - _LEAST)))

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.busy import STEPS, busy
 
-__all__ = ["SAVING_NS", "planted"]
-
 _NELEMS, _NS, _TIMES = 1024 * 1024, 100_000, 8
 SAVING_NS = ((_TIMES - 1) * _NS * STEPS, (_TIMES - 1) * _NS * STEPS)
 
@@ -18,10 +16,10 @@ def planted() -> Scene:
 
 def _body(scene: Scene, host: Thread, stream: Stream) -> None:
     network = scene.stream(20)
-    for _ in range(4):
+    for number in range(4):
         network.free = max(network.free, stream.free)
         host.collective(network, _NS, nelems=_NELEMS)
-        with host.op("aten::add", dims=[[4096, 4096], [4096, 4096]]):
+        with host.op("aten::add", dims=[[4096, 4096 + number]] * 2):
             host.launch(stream, "add_kernel", 2 * _NS)
     network.free = max(network.free, stream.free)
     host.collective(network, _TIMES * _NS, nelems=_TIMES * _NELEMS)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tests.planted import Scene, Stream, Thread
 from tests.planted.busy import STEPS, busy
 
-__all__ = ["SAVING_NS", "planted"]
-
 _PARAMETERS, _NS = 20, 4_000
 _LEAST = _PARAMETERS * (_NS - 2_000)
 SAVING_NS = ((2 * _PARAMETERS * _NS - _LEAST) * STEPS, (2 * _PARAMETERS * _NS - _LEAST) * STEPS)

@@ -14,8 +14,9 @@ import pytest
 import tracebraid
 from tracebraid.api import caching
 from tracebraid.errors import ArgumentError, InputError
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.job import Job
+from tracebraid.model.engine import Job
+from tracebraid.model.finding import FindingCase
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.rank_files import RankFiles
 
@@ -71,6 +72,13 @@ def test_answers_are_the_same_with_and_without_cache(traces: Path) -> None:
     assert without.stdout == written.stdout == taken.stdout
     assert without.stderr == written.stderr == taken.stderr
     assert f"{traces / FOLDER}: 2 ranks" in run("cache", str(traces)).stderr
+
+
+def test_a_path_that_is_not_there_is_no_path_without_a_cache(tmp_path: Path) -> None:
+    assert run("cache", str(tmp_path)).returncode == 0
+    done = run("cache", str(tmp_path / "nothing"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no such file or folder. Check the path" in done.stderr
 
 
 def test_a_rank_is_read_once(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 import tracebraid
 from tests.builders import kineto_text, op
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.finding import FindingCase
+from tracebraid.model.finding_code import FindingCode
 
 RANKS = 24
 HOSTS = 6
@@ -37,7 +38,7 @@ def test_a_job_has_the_ranks_that_are_listed_in_their_order(folder: Path, ranks:
     job = tracebraid.open(folder, ranks=ranks)
     assert job.ranks == [rank for rank in (0, 5, 8, 9, 10) if rank in (*ranks,) or isinstance(ranks, str)]
     (finding,) = [found for found in job.findings if found.code is FindingCode.RANKS_CHOSEN]
-    assert (finding.details["asked"], finding.details["ranks"]) == (len(job.ranks), RANKS)
+    assert (finding.details["selected"], finding.details["ranks"]) == (len(job.ranks), RANKS)
 
 
 def test_findings_about_other_ranks_are_left_out(folder: Path) -> None:
@@ -98,6 +99,7 @@ def test_choices_that_make_no_sense_are_errors(
         tracebraid.open(folder, ranks=ranks, sample=sample)
 
 
+@pytest.mark.slow
 def test_a_store_gives_the_same_sample_and_packs_ranks_by_and_by(folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.tbstore"
     assert tracebraid.pack(folder, store, ranks="0-3").packed == (0, 1, 2, 3)

@@ -11,17 +11,16 @@ import polars as pl
 import pytest
 
 import tracebraid
+from tests.linked_ranks import linked_ranks
 from tests.perfetto_trace import Shown, shown_file
 from tests.planted import Host, PlannedJob, Scene, write_ranks
 from tests.planted.scenes import clean
-from tracebraid.analysis.collectives.collective_ranks import collective_ranks
-from tracebraid.analysis.collectives.collectives import collectives
-from tracebraid.api.exports.collective_flows import collective_rates
-from tracebraid.api.job.whole_job import linked_ranks
+from tracebraid.analysis.collectives.transfers import collective_ranks, collectives
+from tracebraid.api.exports.job_facts import collective_rates
 from tracebraid.errors import ArgumentError, InputError, MissingLibraryError, OutputError
+from tracebraid.model.engine import Job
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.job import Job
 
 _PATH = "critical path"
 
@@ -51,6 +50,7 @@ def exported(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Shown:
     return shown_file(target)
 
 
+@pytest.mark.slow
 def test_every_event_of_every_rank_is_there_once_on_aligned_clocks(job: Job, exported: Shown) -> None:
     ranks = linked_ranks(job)
     for linked in job:
@@ -89,15 +89,16 @@ def test_the_critical_path_has_a_track_of_its_own(job: Job, exported: Shown) -> 
     assert {s.args["step"] for s in found} == set(segments.get_column("step"))
 
 
+@pytest.mark.slow
 def test_counters_are_the_answers_of_the_analyses(tmp_path: Path) -> None:
     scene = clean()
     job = tracebraid.open(write_ranks(tmp_path, [scene]))
     tracebraid.export(job, tmp_path / "x.pftrace", "perfetto")
     counters = shown_file(tmp_path / "x.pftrace").counters
     linked = job[0]
-    queue = tracebraid.queue_series(linked)
-    memory = tracebraid.memory_timeline(linked).filter(pl.col("device") == "0")
-    copies = tracebraid.copy_bandwidth_series(linked)
+    queue = tracebraid.analyses.queue_series(linked)
+    memory = tracebraid.analyses.memory_timeline(linked).filter(pl.col("device") == "0")
+    copies = tracebraid.analyses.copy_bandwidth_series(linked)
     expected = {
         "1: queue, device 0 stream 7": queue.select("ts_ns", "length"),
         "1: memory allocated, device 0": memory.select("ts_ns", "allocated_bytes"),
@@ -148,6 +149,7 @@ def test_the_bandwidth_of_collectives_moves_their_bytes(job: Job) -> None:
         assert found == pytest.approx(expected.filter(pl.col("rank") == rank).item(0, 1))
 
 
+@pytest.mark.slow
 def test_a_step_of_a_rank_has_its_events_alone(job: Job, exported: Shown, tmp_path: Path) -> None:
     options = tracebraid.ExportOptions(rank=1, step="2")
     tracebraid.export(job, tmp_path / "x.pftrace", "perfetto", options)
@@ -161,6 +163,7 @@ def test_a_step_of_a_rank_has_its_events_alone(job: Job, exported: Shown, tmp_pa
     assert [slice_.name for slice_ in steps if slice_.name.startswith("ProfilerStep")] == ["ProfilerStep#2"]
 
 
+@pytest.mark.slow
 def test_both_formats_count_the_same(job: Job, exported: Shown, tmp_path: Path) -> None:
     done = tracebraid.export(job, tmp_path / "x.json", "chrome")
     events = json.loads((tmp_path / "x.json").read_bytes())["traceEvents"]
@@ -168,12 +171,14 @@ def test_both_formats_count_the_same(job: Job, exported: Shown, tmp_path: Path) 
     assert sum(event["ph"] == "C" for event in events) == sum(map(len, exported.counters.values()))
 
 
+@pytest.mark.slow
 def test_equal_jobs_give_equal_bytes(folder: Path, tmp_path: Path) -> None:
     for name in ("a.pftrace.gz", "b.pftrace.gz"):
         tracebraid.export(tracebraid.open(folder), tmp_path / name, "perfetto")
     assert (tmp_path / "a.pftrace.gz").read_bytes() == (tmp_path / "b.pftrace.gz").read_bytes()
 
 
+@pytest.mark.slow
 def test_without_numba_the_rest_is_exported(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,11 +192,12 @@ def test_without_numba_the_rest_is_exported(
     assert names == {"rank 0", "rank 1"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", ["perfetto", "chrome"])
 def test_an_unreadable_rank_is_left_out(to: str, tmp_path: Path) -> None:
     (tmp_path / "traces").mkdir()
     traces = write_ranks(tmp_path / "traces", [clean(1, rank, 2) for rank in (0, 1)])
-    job = tracebraid.open(traces)
+    job = tracebraid.open(traces, unreadable="skip")
     (traces / "kineto_trace_1.json").write_bytes(b'{"traceEvents": 5}')
     done = tracebraid.export(job, tmp_path / f"x.{to}", to)
     assert [finding.code for finding in done.findings].count(FindingCode.RANK_UNREADABLE) == 1

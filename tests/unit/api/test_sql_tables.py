@@ -10,8 +10,8 @@ import pytest
 
 import tracebraid
 from tests.every_table import every_table
-from tracebraid.api.querying.tables import CATALOG, LINKED_RANKS_TABLES, OF_JOB, OF_RANK
-from tracebraid.model.job import Job
+from tracebraid.api.querying import CATALOG, LINKED_RANKS_TABLES, OF_JOB, OF_RANK
+from tracebraid.model.engine import Job
 from tracebraid.queries.catalog import SourceTable, SqlSchema, View
 from tracebraid.queries.database import Database
 
@@ -31,6 +31,10 @@ def job() -> Job:
 def engine(job: Job, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     with every_table(job, tmp_path_factory.mktemp("sql")) as engine:
         yield engine
+
+
+def answered(engine: Database, query: str) -> pl.DataFrame:
+    return pl.concat(engine.answer(query))
 
 
 def plain(frame: pl.DataFrame) -> pl.DataFrame:
@@ -59,9 +63,10 @@ def assert_same_rows(found: pl.DataFrame, wanted: pl.DataFrame, what: str) -> No
     assert found.hash_rows().sort().equals(wanted.hash_rows().sort()), what
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", [*OF_RANK, *OF_JOB], ids=lambda table: f"{table.schema.value}.{table.name}")
 def test_a_table_holds_what_the_api_answers(engine: Database, job: Job, table: SourceTable) -> None:
-    found = engine.answer(f'SELECT * FROM {table.schema.value}."{table.name}"')
+    found = answered(engine, f'SELECT * FROM {table.schema.value}."{table.name}"')
     assert_same_rows(found, expected(table, job), table.name)
 
 
@@ -69,7 +74,7 @@ def test_the_catalog_has_every_table_of_the_timeline_the_execution_trace_and_the
     names = {(table.schema, table.name) for table in CATALOG.tables}
     assert (SqlSchema.TIMELINE, "device_work") in names
     assert len([1 for schema, _ in names if schema is SqlSchema.ET]) == 8
-    assert {analysis.name for analysis in tracebraid.analyses()} == {
+    assert {analysis.name for analysis in tracebraid.analyses.catalog()} == {
         name for schema, name in names if schema is SqlSchema.ANSWERS
     }
     assert len(LINKED_RANKS_TABLES) == 4
@@ -77,18 +82,20 @@ def test_the_catalog_has_every_table_of_the_timeline_the_execution_trace_and_the
 
 @pytest.mark.parametrize("view", CATALOG.views, ids=lambda view: view.name)
 def test_a_view_has_the_columns_that_it_declares(engine: Database, view: View) -> None:
-    frame = engine.answer(f"SELECT * FROM main.{view.name}")
+    frame = answered(engine, f"SELECT * FROM main.{view.name}")
     assert frame.columns == [column.name for column in view.columns]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("view", CATALOG.views, ids=lambda view: view.name)
 def test_a_view_that_joins_only_what_a_column_needs_has_the_same_values(engine: Database, view: View) -> None:
     for column in view.columns:
-        found = engine.answer(f'SELECT rank, "{column.name}" AS x FROM ({view.query({column.name})})')
-        wanted = engine.answer(f'SELECT rank, "{column.name}" AS x FROM main.{view.name}')
+        found = answered(engine, f'SELECT rank, "{column.name}" AS x FROM ({view.query({column.name})})')
+        wanted = answered(engine, f'SELECT rank, "{column.name}" AS x FROM main.{view.name}')
         assert_same_rows(found, wanted, column.name)
 
 
+@pytest.mark.slow
 @pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
 def test_tables_of_real_traces_hold_what_the_api_answers(
@@ -100,11 +107,11 @@ def test_tables_of_real_traces_hold_what_the_api_answers(
             if table.schema not in (SqlSchema.PER_STEP, SqlSchema.ANSWERS):
                 wanted = expected(table, job)
                 if wanted.columns:
-                    found = engine.answer(f'SELECT * FROM {table.schema.value}."{table.name}"')
+                    found = answered(engine, f'SELECT * FROM {table.schema.value}."{table.name}"')
                     assert_same_rows(found, wanted, table.name)
         for part, whole in (("kind, name", "kernels"), ("family", "kernel_families")):
-            found = engine.answer(
-                f"SELECT rank, {part}, count(*) AS n, sum(dur_ns) AS ns FROM kernels GROUP BY ALL"
+            found = answered(
+                engine, f"SELECT rank, {part}, count(*) AS n, sum(dur_ns) AS ns FROM kernels GROUP BY ALL"
             )
-            wanted = engine.answer(f"SELECT rank, {part}, count AS n, total_ns AS ns FROM answers.{whole}")
+            wanted = answered(engine, f"SELECT rank, {part}, count AS n, total_ns AS ns FROM answers.{whole}")
             assert_same_rows(found, wanted, whole)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
-from benchmarks.analyses import EQUIVALENTS, rows_of
-from benchmarks.measure import ROOT, Measured
+import pytest
+
+from benchmarks.analyses import EQUIVALENTS, analysis_rows
+from benchmarks.measure import Measured, task
 from tests.planted.scenes import clean
-from tracebraid.analysis.catalog import ANALYSES
+from tracebraid.analysis.catalog import rank_analyses
 
 
 def ours(breakdown: float, steps: float) -> Measured:
@@ -20,7 +19,7 @@ def ours(breakdown: float, steps: float) -> Measured:
 
 
 def test_the_slowest_comes_first_and_linking_and_all_last() -> None:
-    rows = rows_of([ours(0.1, 0.3), ours(0.2, 0.4), ours(0.1, 0.5)], [])
+    rows = analysis_rows([ours(0.1, 0.3), ours(0.2, 0.4), ours(0.1, 0.5)], [])
     assert [(row.subject, row.seconds) for row in rows[:2]] == [("steps", 0.4), ("breakdown", 0.1)]
     assert [row.seconds for row in rows[2:]] == [0.5, 1.0]
     assert rows[0].figures == {"ms": 400.0, "ms together": 100.0, "rows": 2}
@@ -28,7 +27,7 @@ def test_the_slowest_comes_first_and_linking_and_all_last() -> None:
 
 def test_beside_hta_the_ratio_is_that_of_the_rounds() -> None:
     hta = [Measured(9.0, 9.0, 1, {"get_temporal_breakdown": seconds}) for seconds in (2.0, 8.0, 3.0)]
-    rows = rows_of([ours(0.1, 0.1), ours(0.2, 0.1), ours(0.1, 0.1)], hta)
+    rows = analysis_rows([ours(0.1, 0.1), ours(0.2, 0.1), ours(0.1, 0.1)], hta)
     by_name = {row.subject: row for row in rows}
     assert by_name["breakdown"].figures["times HTA"] == 30.0
     assert "times HTA" not in by_name["steps"].figures
@@ -38,24 +37,23 @@ def test_beside_hta_the_ratio_is_that_of_the_rounds() -> None:
 
 
 def test_what_hta_cannot_answer_is_left_out() -> None:
-    rows = rows_of([ours(0.1, 0.1)], [Measured(1.0, 1.0, 1, {})])
+    rows = analysis_rows([ours(0.1, 0.1)], [Measured(1.0, 1.0, 1, {})])
     assert all("times HTA" not in row.figures for row in rows)
 
 
 def test_the_target_is_about_a_single_trace() -> None:
-    assert [row.target for row in rows_of([ours(0.1, 0.1)], [])] == [None] * 4
-    assert rows_of([ours(0.1, 0.1)], [], has_target=True)[-1].target is not None
+    assert [row.target for row in analysis_rows([ours(0.1, 0.1)], [])] == [None] * 4
+    assert analysis_rows([ours(0.1, 0.1)], [], has_target=True)[-1].target is not None
 
 
 def test_no_two_functions_of_hta_share_an_analysis() -> None:
     assert len(set(EQUIVALENTS.values())) == len(EQUIVALENTS)
 
 
+@pytest.mark.slow
 def test_every_analysis_is_measured(tmp_path: Path) -> None:
     path = clean(steps=1).write(tmp_path)
-    words = [sys.executable, "-m", "benchmarks.analyses_task", str(path)]
-    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
-    parts = Measured(**json.loads(done.stdout)).parts
-    names = [analysis.name for analysis in ANALYSES]
+    parts = task("tasks:analyses", path).parts
+    names = [analysis.name for analysis in rank_analyses()]
     kinds = ("alone", "together", "rows")
     assert parts.keys() == {"linking", *(f"{kind} {name}" for kind in kinds for name in names)}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.graph import rows_of
+import pytest
+
+from benchmarks.graphs import graph_rows
 from tests.planted.scenes import clean
 
 
+@pytest.mark.slow
 def test_each_part_has_a_row(tmp_path: Path) -> None:
-    rows = {row.subject: row for row in rows_of(clean(steps=2).write(tmp_path))}
+    rows = {row.subject: row for row in graph_rows(clean(steps=2).write(tmp_path))}
     assert list(rows) == ["load", "build", "path", "replay", "batch", "errors"]
     assert rows["build"].figures["edges"] > 0
     assert 0 <= rows["path"].figures["explained"] <= 1

@@ -75,6 +75,7 @@ def test_once_is_the_trace_byte_for_byte(demo: Path, tmp_path: Path, name: str) 
     assert (tmp_path / "one.json").read_bytes() == unpacked(demo / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kineto_trace_0.json.gz", "torch_et_0.json.gz"])
 def test_three_times_begins_as_the_trace_and_keeps_its_layout(demo: Path, tmp_path: Path, name: str) -> None:
     repeat_trace(demo / name, tmp_path / "three.json.gz", times=3)
@@ -84,6 +85,7 @@ def test_three_times_begins_as_the_trace_and_keeps_its_layout(demo: Path, tmp_pa
     assert 2.9 < three.count(b"\n") / one.count(b"\n") < 3.1
 
 
+@pytest.mark.slow
 def test_every_table_of_a_timeline_has_three_times_its_rows(demo: Path, tmp_path: Path) -> None:
     one, three = timelines(demo / "kineto_trace_0.json.gz", tmp_path, 3)
     heights = {name: table.height * (1 if name == "lanes" else 3) for name, table in one.tables.items()}
@@ -93,6 +95,7 @@ def test_every_table_of_a_timeline_has_three_times_its_rows(demo: Path, tmp_path
     assert not three.findings
 
 
+@pytest.mark.slow
 def test_each_repetition_is_the_trace_again_after_the_one_before(demo: Path, tmp_path: Path) -> None:
     one, three = timelines(demo / "kineto_trace_0.json.gz", tmp_path, 3)
     rows = one.events.height
@@ -109,6 +112,7 @@ def test_each_repetition_is_the_trace_again_after_the_one_before(demo: Path, tmp
     assert [name for name in found if not name.startswith("ProfilerStep")] == names * 3
 
 
+@pytest.mark.slow
 def test_profiler_steps_go_on(demo: Path, tmp_path: Path) -> None:
     _, three = timelines(demo / "kineto_trace_0.json.gz", tmp_path, 3)
     names = three.events.get_column("name").cast(pl.String)
@@ -118,6 +122,7 @@ def test_profiler_steps_go_on(demo: Path, tmp_path: Path) -> None:
     assert sorted(steps) == list(range(steps.min(), steps.min() + len(steps)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_pair_links_three_times_as_much_and_names_agree(demo: Path, tmp_path: Path, rank: int) -> None:
     pair = demo / f"torch_et_{rank}.json.gz", demo / f"kineto_trace_{rank}.json.gz"
@@ -132,6 +137,7 @@ def test_a_pair_links_three_times_as_much_and_names_agree(demo: Path, tmp_path: 
     assert pairs.get_column("node_id").is_unique().all()
 
 
+@pytest.mark.slow
 def test_an_execution_trace_has_three_times_its_graph_under_the_same_roots(
     demo: Path, tmp_path: Path
 ) -> None:

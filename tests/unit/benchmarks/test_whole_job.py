@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import tracebraid
+from benchmarks.analyses import job_rows
+from benchmarks.made_jobs import RANKS_PER_HOST, SKEW_NS, job_of_copies, write_job
 from benchmarks.measure import Measured
-from benchmarks.whole_job import rows_of, write_job
-from benchmarks.whole_job_task import RANKS_PER_HOST, SKEW_NS, job_of_copies
 from tests.builders import kineto_text, op, write
 
 
@@ -53,7 +53,7 @@ def test_rows_say_the_time_of_a_rank_and_the_ratio_of_a_doubling() -> None:
             float(ranks), 1.0, 10**6 * ranks, {"first waits": 0.5 * ranks, "bytes members": 1e3 * ranks}
         )
 
-    row = rows_of({4: measured(4), 16: measured(16)})[0]
+    row = job_rows({4: measured(4), 16: measured(16)})[0]
     assert row.seconds == 8.0
     assert row.figures["ms a rank"] == 500.0
     assert row.figures["per doubling"] == 2.0

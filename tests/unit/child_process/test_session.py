@@ -6,18 +6,18 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
+from tests.waiting import LONG_S, wait_for
 from tracebraid.child_process.session import kill_session
 
 # As ninja does: each job is in a group of its own.
-LEADER = """
+LEADER = f"""
 import os, subprocess, sys
 from tracebraid.child_process.session import end_with
 if sys.argv[1:]:
     end_with(int(sys.argv[1]))
-jobs = [subprocess.Popen(["sleep", "100"], preexec_fn=os.setpgrp, stdout=subprocess.DEVNULL) for _ in range(2)]
+jobs = [subprocess.Popen(["sleep", "{LONG_S}"], preexec_fn=os.setpgrp, stdout=subprocess.DEVNULL) for _ in range(2)]
 print(*(job.pid for job in jobs), os.getpid(), flush=True)
 jobs[0].wait()
 """
@@ -57,10 +57,8 @@ def test_a_session_ends_with_the_process_that_started_it() -> None:
     ) as process:
         pids = started(process)
         os.kill(process.pid, signal.SIGKILL)
-        until_s = time.monotonic() + 20
-        while any(is_alive(pid) for pid in pids) and time.monotonic() < until_s:
-            time.sleep(0.05)
-        left = [pid for pid in pids if is_alive(pid)]
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
-    assert not left
+        try:
+            wait_for(lambda: not any(map(is_alive, pids)))
+        finally:
+            for pid in filter(is_alive, pids):
+                os.kill(pid, signal.SIGKILL)

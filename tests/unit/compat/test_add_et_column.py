@@ -111,7 +111,7 @@ def test_a_polars_frame_is_changed_in_place_too(et: ExecutionTrace) -> None:
         "et_node": [4, None, 3],
         "dur_ns": [1, 2, 3],
         "rf_id": [4, None, 3],
-        "input_shapes": ["[]", None, "[[2, 3],[[], []],[]]"],
+        "input_shapes": ["[]", None, "[[2,3],[[],[]],[]]"],
         "input_types": [[], None, ["Tensor(float)", "GenericList[Int,Int]", "None"]],
     }
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tracebraid.engine.automatic import Automatic
-from tracebraid.engine.memory import cores
+from tracebraid.engine.automatic import Automatic, cores
 from tracebraid.model.engine import RankCost
 from tracebraid.model.rank_files import Progress, RankFiles
 
@@ -51,6 +50,7 @@ def test_ranks_that_take_less_than_estimated_stay_in_this_process() -> None:
     assert shares[-1] == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(cores() < 2, reason="a pool takes two cores")
 def test_the_others_go_to_a_pool_where_the_first_took_long() -> None:
     ranks, processes, shares = asked(Naps(0.05))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tracebraid.engine.memory import available_bytes, cores
+from tracebraid.engine.automatic import available_bytes, cores
 
 GB = 1 << 30
 

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import HANG_S, wait_for
+from tracebraid.child_process import worker
 from tracebraid.child_process.start import start_child
-from tracebraid.engine.pool import processes
-from tracebraid.engine.pool.process_pool import ProcessPool
+from tracebraid.engine.pool import ProcessPool
 from tracebraid.errors import ArgumentError, EngineError, InputError, LostWorkerError
 from tracebraid.model.engine import Engine, InProcess, Outcome
 from tracebraid.model.rank_files import Progress, RankFiles, RanksDone
@@ -45,6 +46,7 @@ def rank_and_process(files: RankFiles, progress: Progress | None) -> tuple[int, 
     return files.rank, os.getpid()
 
 
+@pytest.mark.slow
 def test_two_hundred_small_ranks_come_in_order_from_few_processes() -> None:
     before = children()
     found = [outcome.value() for outcome in run(rank_and_process, 200)]
@@ -67,6 +69,7 @@ def large(files: RankFiles, progress: Progress | None) -> bytes:
     return bytes([files.rank]) * LARGE_BYTES
 
 
+@pytest.mark.slow
 def test_large_answers_come_whole() -> None:
     for rank, answer in enumerate(answers(large, 3)):
         assert answer == bytes([rank]) * LARGE_BYTES
@@ -78,6 +81,7 @@ def noisy(files: RankFiles, progress: Progress | None) -> str:
     return sys.stdin.read()
 
 
+@pytest.mark.slow
 def test_what_a_question_prints_and_reads_does_not_touch_the_pipes(capfd: pytest.CaptureFixture[str]) -> None:
     assert answers(noisy) == ["", "", ""]
     captured = capfd.readouterr()
@@ -92,6 +96,7 @@ def in_a_worker(files: RankFiles, progress: Progress | None, parent: int) -> tup
     return os.environ["POLARS_MAX_THREADS"], str(Path.cwd()), str(main.__file__), os.getpid() == parent
 
 
+@pytest.mark.slow
 def test_a_worker_has_the_working_folder_and_its_share_of_the_threads_and_no_main(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,11 +125,13 @@ def kill_itself(files: RankFiles, progress: Progress | None, folder: str, times:
     return files.rank
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_is_replaced_and_its_rank_tried_again(tmp_path: Path) -> None:
     assert answers(partial(kill_itself, folder=str(tmp_path), times=2), 4) == [0, 1, 2, 3]
     assert (tmp_path / "tries").read_text() == "xxx"
 
 
+@pytest.mark.slow
 def test_a_rank_that_kills_each_worker_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     found = run(partial(kill_itself, folder=str(tmp_path), times=100), 4)
     assert [outcome.answer for outcome in found] == [0, None, 2, 3]
@@ -140,6 +147,7 @@ def out_of_memory(files: RankFiles, progress: Progress | None) -> int:
     return files.rank
 
 
+@pytest.mark.slow
 def test_a_rank_without_memory_is_tried_again_and_reported() -> None:
     found = run(out_of_memory, 2)
     assert isinstance(found[0].error, LostWorkerError)
@@ -166,6 +174,7 @@ def failing(files: RankFiles, progress: Progress | None, error: str) -> int:
     return files.rank
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [InProcess(), ProcessPool(2)], ids=["in-process", "pool"])
 def test_an_error_about_a_rank_s_files_is_its_outcome(engine: Engine) -> None:
     found = list(engine.outcomes(partial(failing, error="input"), ranks_of(3), None))
@@ -173,6 +182,7 @@ def test_an_error_about_a_rank_s_files_is_its_outcome(engine: Engine) -> None:
     assert str(found[1].error) == "a.json, byte 7: it is cut. Copy it again"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", [InProcess(), ProcessPool(2)], ids=["in-process", "pool"])
 @pytest.mark.parametrize(("error", "kind"), [("argument", ArgumentError), ("bug", IndexError)])
 def test_any_other_error_ends_the_run(engine: Engine, error: str, kind: type[Exception]) -> None:
@@ -186,6 +196,7 @@ def test_any_other_error_ends_the_run(engine: Engine, error: str, kind: type[Exc
         assert "in failing" in str(raised.value.__cause__)
 
 
+@pytest.mark.slow
 def test_an_error_that_cannot_be_pickled_is_told_with_its_traceback() -> None:
     with pytest.raises(EngineError, match=r"OddError: 1 and 2") as raised:
         run(partial(failing, error="odd"))
@@ -200,6 +211,7 @@ def test_a_question_that_cannot_be_sent_is_refused_before_a_process_starts() -> 
     assert children() == before
 
 
+@pytest.mark.slow
 def test_an_answer_that_cannot_be_sent_back_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"answer cannot be sent back .*in-process"):
         run(lambda files, progress: threading.Lock())
@@ -210,12 +222,14 @@ class Unloadable:
         return partial(__import__, "a_module_that_is_nowhere"), ()
 
 
+@pytest.mark.slow
 def test_a_question_that_a_worker_cannot_load_is_refused() -> None:
     unloadable = Unloadable()
     with pytest.raises(EngineError, match=r"cannot be loaded in a worker process .*a_module_that_is_nowhere"):
         run(lambda files, progress: unloadable)
 
 
+@pytest.mark.slow
 def test_a_python_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for executable, said in (
         ("", "own path"),
@@ -227,6 +241,7 @@ def test_a_python_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> 
             run(rank_and_process)
 
 
+@pytest.mark.slow
 def test_where_only_some_workers_can_be_started_these_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
     starts = []
 
@@ -236,7 +251,7 @@ def test_where_only_some_workers_can_be_started_these_do_all(monkeypatch: pytest
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
         return start_child(*arguments, **options)
 
-    monkeypatch.setattr(processes, "start_child", start)
+    monkeypatch.setattr(worker, "start_child", start)
     found = [outcome.value() for outcome in run(rank_and_process, 6)]
     assert [rank for rank, _ in found] == list(range(6))
     assert len({process for _, process in found}) == 1
@@ -248,20 +263,19 @@ def sleeping(files: RankFiles, progress: Progress | None, folder: str) -> int:
         unfinished = Path(folder) / f"{files.rank}.part"
         try:
             unfinished.touch()
-            time.sleep(60)
+            time.sleep(HANG_S)
+            (Path(folder) / "slept on").touch()
         finally:
             unfinished.unlink()
     return files.rank
 
 
+@pytest.mark.slow
 def test_a_run_that_is_dropped_ends_its_workers_and_they_remove_what_is_not_finished(tmp_path: Path) -> None:
     before = children()
     outcomes = ProcessPool(2).outcomes(partial(sleeping, folder=str(tmp_path)), ranks_of(3), None)
     assert next(outcomes).answer == 0
-    while not list(tmp_path.iterdir()):
-        time.sleep(0.01)
-    began_s = time.monotonic()
+    wait_for(lambda: list(tmp_path.iterdir()))
     outcomes.close()  # type: ignore[attr-defined]
-    assert time.monotonic() - began_s < 2
     assert children() == before
     assert list(tmp_path.iterdir()) == []

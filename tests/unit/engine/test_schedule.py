@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tracebraid.engine.schedule import TRIES, Limits, scheduled
+from tracebraid.engine.automatic import TRIES, Limits, scheduled
 from tracebraid.engine.workers import Advanced, Event, Failed, Finished, Lost, Raised
 from tracebraid.errors import ArgumentError, InputError, LostWorkerError
 from tracebraid.model.engine import Outcome

@@ -12,9 +12,9 @@ import pytest
 from tests.builders import Json, et_text, kineto_text, node, op, tensor, write
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, ran, shuffled, step
-from tracebraid.api import link
+from tracebraid import link
 from tracebraid.errors import ArgumentError, OutputError
-from tracebraid.exporters.repaired_et import write_repaired_et
+from tracebraid.exporters.et_json import write_repaired_et
 from tracebraid.model.check import Repair
 
 MARK = "tracebraid_missing_parent"

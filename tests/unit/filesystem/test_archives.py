@@ -24,9 +24,9 @@ from tracebraid.filesystem.archives.member_files import MemberFile
 from tracebraid.filesystem.choose import archive_of, file_system_of, with_files
 from tracebraid.filesystem.interface import Kind, OpenFile
 from tracebraid.filesystem.local import LocalFiles
-from tracebraid.importers.discovery.discover import find_rank_files
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.importers.discovery import find_rank_files
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
 
 DEMO = tracebraid.demo_path()
 TEXT = kineto_text([op("first", 1, 2), op("second", 4, 2)]).encode()
@@ -97,6 +97,7 @@ def codes(findings: tuple[Finding, ...]) -> list[tuple[object, ...]]:
     return [(one.code, one.details.get("case"), one.where, one.count) for one in findings]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PACKS))
 def test_an_archive_answers_as_its_folder(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
@@ -207,6 +208,7 @@ def noisy(rank: int) -> bytes:
     return kineto_text(events, header={"distributedInfo": {"rank": rank}}).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["job.tar", "job.tar.gz", "job.tar.zst", "job.zip", "stored.zip", "stream.zip"]
 )
@@ -224,6 +226,7 @@ def test_a_cut_archive_is_read_for_what_is_whole(tmp_path: Path, name: str) -> N
         assert job[2].timeline.findings
 
 
+@pytest.mark.slow
 def test_an_archive_cut_anywhere_is_read_or_one_error(tmp_path: Path) -> None:
     for name in ("job.tar", "job.zip"):
         path = tmp_path / name
@@ -296,6 +299,7 @@ def test_an_execution_trace_in_columns_is_no_archive(tmp_path: Path) -> None:
     assert archive_of(with_files(path)) is None
 
 
+@pytest.mark.slow
 def test_a_member_that_is_made_to_fill_memory_is_read_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "job.zip"
     zipped(path, {"kineto_0.json": TEXT[:-4] + b" " * (300 << 20)})

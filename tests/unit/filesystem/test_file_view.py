@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem import file_view
-from tracebraid.filesystem.file_view import FileView, matches, matches_from_end
+from tracebraid.filesystem import interface as file_view
+from tracebraid.filesystem.interface import FileView, matches, matches_from_end
 from tracebraid.filesystem.local import LocalFiles
 
 CLOSE = re.compile(rb"\}\s*\]")

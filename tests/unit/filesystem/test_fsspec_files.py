@@ -64,12 +64,12 @@ def test_a_file_that_changes_between_two_ranges_is_refused(memory: Any) -> None:
     ],
 )
 def test_no_url_leads_to_files_of_this_machine(url: str) -> None:
-    with pytest.raises(InputError, match="not taken"):
+    with pytest.raises(InputError, match="not supported"):
         tracebraid.open(url)
 
 
 def test_a_scheme_that_nothing_reads_is_refused() -> None:
-    with pytest.raises(InputError, match="nothing here reads nope://"):
+    with pytest.raises(InputError, match="reads nope://"):
         tracebraid.open("nope://x/y")
 
 

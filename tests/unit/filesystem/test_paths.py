@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tracebraid.filesystem.paths import is_url, joined, name_of, parent_of, shown, within
-from tracebraid.filesystem.remote.loopback import is_loopback
+from tracebraid.filesystem.paths import is_loopback, is_url, joined, name_of, parent_of, shown, within
 
 
 @pytest.mark.parametrize("path", ["s3://b/k", "gs://b", "https://h/x.json", "memory://a", "S3://b"])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem import pipe
+from tracebraid.filesystem import local as pipe
 from tracebraid.filesystem.local import LocalFiles
-from tracebraid.importers.discovery.capture_folder import manifests_of
+from tracebraid.importers.discovery import manifests_of
 
 
 def test_a_writer_may_open_its_end_late_and_pause(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_a_pipe_that_nobody_writes_into_is_given_up(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(pipe, "_WAIT_FOR_WRITER_S", 0.1)
     path = tmp_path / "p.json"
     os.mkfifo(path)
-    with pytest.raises(InputError, match=r"p\.json: nobody writes into this pipe"):
+    with pytest.raises(InputError, match=r"p\.json: no process writes to this pipe"):
         LocalFiles().open(str(path))
 
 

@@ -12,12 +12,11 @@ import pytest
 import zstandard
 
 from tests.builders import kineto_text, op, write
-from tracebraid.filesystem.compression import GZIP, ZSTD, Compression, compression_of
-from tracebraid.filesystem.unpack import unpack
+from tracebraid.filesystem.compression import GZIP, ZSTD, Compression, compression_of, unpack
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.issue import Issue
+from tracebraid.model.finding import FindingCase, Issue
+from tracebraid.model.finding_code import FindingCode
 
 Pack = Callable[[bytes], bytes]
 
@@ -43,6 +42,7 @@ def unpacked(packed: bytes, compression: Compression = ZSTD, block: int = 1000) 
     return b"".join(unpack(lambda: iter(blocks), compression, damage)), damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
 @pytest.mark.parametrize(
     "pack",
@@ -107,6 +107,7 @@ def test_a_zstd_frame_that_needs_a_dictionary_is_damage_and_no_crash() -> None:
     assert damage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("compression", "pack"), [(GZIP, gzip.compress), (ZSTD, zstandard.compress)])
 def test_a_stream_made_to_fill_memory_is_read_up_to_a_limit(compression: Compression, pack: Pack) -> None:
     bomb = pack(bytes(1 << 26)) * 16

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tracebraid.linking.names import SAME_NAME, as_kineto_writes
+from tracebraid.linking.nesting import SAME_NAME, as_kineto_writes
 
 WRITTEN = {
     "plain": "plain",

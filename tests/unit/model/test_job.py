@@ -7,15 +7,18 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import tracebraid
 from tests.builders import kineto_text, op, write
-from tracebraid.api.job.whole_job import linked_ranks
+from tests.linked_ranks import linked_ranks
+from tests.planted import Scene
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.job import Job
+from tracebraid.model.capture_facts import CaptureFacts, capture_facts_of
+from tracebraid.model.engine import Job
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.rank_files import Progress, RankFiles
 
@@ -54,7 +57,8 @@ def loads(tmp_path: Path) -> Iterator[Loads]:
 
 
 def test_several_questions_read_each_rank_once_and_release_it_before_the_next(loads: Loads) -> None:
-    steps, ops, breakdown = loads.job.ask(tracebraid.steps, tracebraid.ops, tracebraid.breakdown)
+    asked = tracebraid.analyses
+    steps, ops, breakdown = loads.job.ask(asked.steps, asked.ops, asked.breakdown)
     assert loads.ranks == [0, 1, 2]
     assert loads.alive == [[], [], []]
     assert steps.is_empty()
@@ -62,7 +66,9 @@ def test_several_questions_read_each_rank_once_and_release_it_before_the_next(lo
     assert breakdown.get_column("rank").to_list() == [0, 1, 2]
 
 
-@pytest.mark.parametrize("question", [tracebraid.ops, tracebraid.kernels, tracebraid.breakdown])
+@pytest.mark.parametrize(
+    "question", [tracebraid.analyses.ops, tracebraid.analyses.kernels, tracebraid.analyses.breakdown]
+)
 def test_each_public_question_releases_a_rank_before_the_next(
     loads: Loads, question: Callable[[Job], object]
 ) -> None:
@@ -71,8 +77,10 @@ def test_each_public_question_releases_a_rank_before_the_next(
 
 
 def test_answers_of_one_pass_are_those_of_single_questions(loads: Loads) -> None:
-    together = loads.job.ask(tracebraid.ops, lambda linked: tracebraid.ops(linked, per_step=True))
-    alone = tracebraid.ops(loads.job), tracebraid.ops(loads.job, per_step=True)
+    together = loads.job.ask(
+        tracebraid.analyses.ops, lambda linked: tracebraid.analyses.ops(linked, per_step=True)
+    )
+    alone = tracebraid.analyses.ops(loads.job), tracebraid.analyses.ops(loads.job, per_step=True)
     assert all(one.equals(other) for one, other in zip(together, alone, strict=True))
 
 
@@ -86,7 +94,7 @@ def test_all_stages_of_a_rank_are_released_with_it(loads: Loads) -> None:
 
 def test_a_rank_that_was_opened_is_not_read_again(loads: Loads) -> None:
     kept = loads.job[1]
-    loads.job.ask(tracebraid.ops)
+    loads.job.ask(tracebraid.analyses.ops)
     assert loads.ranks == [1, 0, 2]
     assert loads.job[1] is kept
 
@@ -124,12 +132,12 @@ def test_a_rank_that_could_not_be_opened_is_not_kept_by_a_later_pass(loads: Load
     with pytest.raises(tracebraid.InputError):
         loads.job[0]
     path.write_text(text)
-    loads.job.ask(tracebraid.ops)
+    loads.job.ask(tracebraid.analyses.ops)
     assert loads.alive[-2:] == [[], []]
 
 
 def test_what_is_taken_of_a_rank_is_kept_and_the_rank_is_not(loads: Loads) -> None:
-    names = {"ops": lambda linked: tracebraid.ops(linked).get_column("name").to_list()}
+    names = {"ops": lambda linked: tracebraid.analyses.ops(linked).get_column("name").to_list()}
     assert [taken["ops"] for taken in loads.job.take(names)] == [["op0"], ["op1"], ["op2"]]
     assert (loads.ranks, loads.alive) == ([0, 1, 2], [[], [], []])
     both = list(loads.job.take({**names, "rank": lambda linked: linked.rank}))
@@ -140,23 +148,50 @@ def test_what_is_taken_of_a_rank_is_kept_and_the_rank_is_not(loads: Loads) -> No
 
 
 def test_a_second_question_about_the_whole_job_reads_no_rank_again(loads: Loads) -> None:
-    assert tracebraid.clocks(loads.job).equals(tracebraid.clocks(loads.job))
+    assert tracebraid.analyses.clocks(loads.job).equals(tracebraid.analyses.clocks(loads.job))
     assert (loads.ranks, loads.alive) == ([0, 1, 2], [[], [], []])
 
 
 def test_the_next_question_about_the_job_reads_no_rank_again(loads: Loads) -> None:
-    tracebraid.collectives(loads.job)
+    tracebraid.analyses.collectives(loads.job)
     assert loads.ranks == [0, 1, 2]
     assert loads.alive == [[], [], []]
-    tracebraid.clocks(loads.job)
-    tracebraid.rank_waits(loads.job)
-    tracebraid.matched_groups(loads.job)
+    tracebraid.analyses.clocks(loads.job)
+    tracebraid.analyses.rank_waits(loads.job)
+    tracebraid.analyses.matched_groups(loads.job)
     assert loads.ranks == [0, 1, 2]
-    tracebraid.rank_steps(loads.job)
+    tracebraid.analyses.rank_steps(loads.job)
     assert loads.ranks == [0, 1, 2, 0, 1, 2], "it takes what nobody took before"
 
 
 def test_ranks_are_linked_with_each_other_once_for_each_annotation(loads: Loads) -> None:
     first = linked_ranks(loads.job)
     assert linked_ranks(loads.job).collectives is first.collectives
-    assert linked_ranks(loads.job, "another").collectives is not first.collectives
+    assert linked_ranks(loads.job.with_annotation("another")).collectives is not first.collectives
+
+
+# --- What a capture says of its process is read from the trace; anything else there is left alo ------
+
+
+def facts_of(facts: Any) -> CaptureFacts:
+    scene = Scene()
+    scene.facts = facts
+    return capture_facts_of(scene.linked().timeline)
+
+
+def test_what_was_noted_is_read() -> None:
+    found = facts_of({"threads": 4, "cores": 2, "torch": "2.13.0+cpu", "resident_bytes": [1, 2, 3]})
+    assert (found.threads, found.cores, found.torch) == (4, 2, "2.13.0+cpu")
+    assert found.resident_bytes == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"threads": "4", "torch": 2, "resident_bytes": ["1"]},
+        {"threads": -1, "device_bytes": [1, -1]},
+        {"cores": True},
+    ],
+)
+def test_other_types_are_left_alone(facts: dict[str, Any]) -> None:
+    assert facts_of(facts) == CaptureFacts()

@@ -10,17 +10,22 @@ import polars as pl
 import pytest
 
 from tracebraid.errors import QueryError
-from tracebraid.queries.database import Database, database
-from tracebraid.queries.limits import QueryLimits
+from tracebraid.queries.database import Database, QueryLimits, database
 
 
 @pytest.fixture
 def engine(tmp_path: Path) -> Iterator[Database]:
-    with database(QueryLimits(), tmp_path, ()) as engine:
+    with database(QueryLimits()) as engine:
+        engine.open(tmp_path, ())
         engine.define([])
         yield engine
 
 
+def answer(engine: Database, query: str, limit: int | None = None) -> pl.DataFrame:
+    return pl.concat(engine.answer(query, limit))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "value", "dtype"),
     [
@@ -40,36 +45,41 @@ def engine(tmp_path: Path) -> Iterator[Database]:
     ],
 )
 def test_values_and_types(engine: Database, expression: str, value: object, dtype: pl.DataType) -> None:
-    frame = engine.answer(f"SELECT {expression} AS x")
+    frame = answer(engine, f"SELECT {expression} AS x")
     assert (frame.item() if not isinstance(value, list) else frame.item().to_list()) == value
     assert frame.schema["x"] == dtype
 
 
+@pytest.mark.slow
 def test_a_sum_beyond_64_bits_is_exact(engine: Database) -> None:
     assert int(
-        engine.answer("SELECT sum(x) AS x FROM (SELECT 9223372036854775807 AS x FROM range(2))").item()
+        answer(engine, "SELECT sum(x) AS x FROM (SELECT 9223372036854775807 AS x FROM range(2))").item()
     ) == 2 * (2**63 - 1)
 
 
+@pytest.mark.slow
 def test_nan_stays_nan(engine: Database) -> None:
-    assert math.isnan(engine.answer("SELECT 'nan'::double AS x").item())
+    assert math.isnan(answer(engine, "SELECT 'nan'::double AS x").item())
 
 
+@pytest.mark.slow
 def test_columns_of_the_same_name_are_numbered(engine: Database) -> None:
-    frame = engine.answer("SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a")
+    frame = answer(engine, "SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a")
     assert (frame.columns, frame.row(0)) == (["a", "a_2", "a_2_2", "a_3"], (1, 2, 3, 4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "expression", ["interval 1 day", "[interval 1 day]", "{'a': interval 1 day}", "'101'::bit"]
 )
 def test_a_type_without_an_equal_is_an_error(engine: Database, expression: str) -> None:
     with pytest.raises(QueryError, match="Cast it"):
-        engine.answer(f"SELECT {expression} AS x")
+        answer(engine, f"SELECT {expression} AS x")
 
 
+@pytest.mark.slow
 def test_the_first_rows_are_those_of_the_order(engine: Database) -> None:
-    assert engine.answer("SELECT range AS x FROM range(100000) ORDER BY x DESC", 3).get_column(
+    assert answer(engine, "SELECT range AS x FROM range(100000) ORDER BY x DESC", 3).get_column(
         "x"
     ).to_list() == [
         99999,

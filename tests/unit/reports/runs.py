@@ -8,11 +8,8 @@ from tempfile import TemporaryDirectory
 
 import tracebraid
 from tests.planted import Scene, write_ranks
-from tracebraid.api.reporting.options import ReportOptions
-from tracebraid.api.reporting.run_results import run_results
-from tracebraid.model.report.run_results import RunResults
-
-__all__ = ["demo_results", "planted_results", "planted_scene"]
+from tracebraid.api.reporting import ReportOptions, run_results
+from tracebraid.model.report import RunResults
 
 
 def planted_scene(rank: int = 0, steps: int = 4) -> Scene:
@@ -33,6 +30,14 @@ def planted_results() -> RunResults:
     """The results of two planted ranks."""
     with TemporaryDirectory() as folder:
         write_ranks(Path(folder), [planted_scene(0), planted_scene(1)])
+        return run_results(tracebraid.open(folder))
+
+
+@cache
+def single_results() -> RunResults:
+    """The results of one planted rank."""
+    with TemporaryDirectory() as folder:
+        write_ranks(Path(folder), [planted_scene()])
         return run_results(tracebraid.open(folder))
 
 

@@ -10,13 +10,19 @@ import polars as pl
 import pytest
 from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
-from tracebraid.model.answers import BREAKDOWN, KERNELS, LAUNCHERS, OPS, Launcher
+from tracebraid.model.answers import BREAKDOWN, KERNELS, LAUNCHERS, OPS, STRAGGLER_METRICS, Launcher
+from tracebraid.model.answers.graph import StragglerMetric
+from tracebraid.model.capture_outcome import CaptureOutcome, NothingCaptured, Recorded
 from tracebraid.model.column import Table as Declared
-from tracebraid.model.coverage import Count, Coverage, Orphans
+from tracebraid.model.coverage import Count, Coverage, OrphanKind, OrphanReason, Orphans
 from tracebraid.model.file_info import DeviceSource, FileInfo
-from tracebraid.model.reason import OrphanKind, OrphanReason
-from tracebraid.model.sentences import reason_sentence
+from tracebraid.model.finding import reason_sentence
+from tracebraid.model.graph import Residual
+from tracebraid.reports.capture import nothing_text, recorded_text
+from tracebraid.reports.critical_path import why
+from tracebraid.reports.straggler_metrics import straggler_parts
 from tracebraid.reports.terminal import (
     breakdown_table,
     coverage_table,
@@ -292,3 +298,108 @@ def test_markup_in_a_traces_text_is_printed_as_it_stands(table: Callable[[], Tab
     made = table()
     assert made is not None
     assert MARKUP in " ".join(text_of(made).split())
+
+
+def wide_row(rank: int, device: str, step: str | None) -> dict[str, Any]:
+    parts = {"compute_ns": 1_034_000, "exposed_communication_ns": 5_537_000, "exposed_memory_ns": 19_000}
+    sums = {"communication_ns": 5_798_000, "overlap_ns": 261_000}
+    times = {"span_ns": 14_455_000, "idle_ns": 7_865_000}
+    return step_row(step, rank, device=device, **parts, **sums, **times)
+
+
+@pytest.mark.parametrize(
+    ("devices", "left_out"),
+    [
+        pytest.param([(0, "0"), (1, "1")], {"device", "comm", "overlap"}, id="one of each rank"),
+        pytest.param([(0, "0"), (0, "1")], {"exposed memory", "comm", "overlap"}, id="several of a rank"),
+    ],
+)
+def test_a_breakdown_that_is_too_wide_leaves_columns_out_and_breaks_no_cell(
+    devices: list[tuple[int, str]], left_out: set[str]
+) -> None:
+    rows = [wide_row(rank, device, step) for rank, device in devices for step in (None, "ProfilerStep#10")]
+    lines = text_of(breakdown_table(frame(BREAKDOWN, rows), 80), 80).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert sum("14.46 ms" in line and "54.4 %" in line for line in lines) == len(rows)
+    (said,) = (line for line in lines if line.startswith("no room for: "))
+    assert set(said.removeprefix("no room for: ").strip().split(", ")) == left_out
+
+
+# --- Straggler metrics for people --------------------------------------------------------------------
+
+
+def _metrics(slowdown: float) -> pl.DataFrame:
+    rows = [
+        {"metric": StragglerMetric.SLOWDOWN.value, "value": slowdown},
+        {"metric": StragglerMetric.SLOWEST_WORKERS.value, "group": "17", "value": 0.875},
+    ]
+    return STRAGGLER_METRICS.conform(
+        pl.DataFrame(
+            [{"group_by": None, "group": None, "step_ns": 1e6, "ideal_ns": 1e6, **row} for row in rows]
+        )
+    )
+
+
+@pytest.mark.parametrize(("slowdown", "shown"), [(1.2, True), (1.0001, False), (0.99, False)])
+def test_a_share_of_nothing_is_not_printed(slowdown: float, shown: bool) -> None:
+    parts = straggler_parts(_metrics(slowdown), 10, 100)
+    text = "\n".join(part.plain for part in parts if isinstance(part, Text))
+    assert ("87.5" in text) == shown
+
+
+# --- Tables of a critical path -----------------------------------------------------------------------
+
+
+def test_each_residual_has_words_of_its_own() -> None:
+    words = [why(residual.name.lower()) for residual in Residual if residual is not Residual.NONE]
+    assert all(words)
+    assert len(set(words)) == len(words)
+    assert why(None) == ""
+
+
+# --- What is said at the end of a captured command has an answer for everything ----------------------
+
+
+@pytest.mark.parametrize("cause", NothingCaptured, ids=lambda cause: cause.value)
+def test_every_cause_has_its_words_with_the_detail_in_them_and_an_advice(cause: NothingCaptured) -> None:
+    what, advice = nothing_text(CaptureOutcome(0, "traces", cause, "the-detail"))
+    bare, _ = nothing_text(CaptureOutcome(0, "traces", cause))
+    assert "{" not in what + advice
+    assert ("the-detail" in what) == (what != bare)
+    assert advice
+    assert not advice.endswith(".")
+
+
+def test_causes_that_come_with_a_detail_say_it() -> None:
+    for cause in (
+        NothingCaptured.NOT_INSTALLED,
+        NothingCaptured.PYTHON_OPTIONS,
+        NothingCaptured.PATH_REPLACED,
+        NothingCaptured.TOO_FEW_STEPS,
+        NothingCaptured.KILLED,
+        NothingCaptured.WINDOW_LOST,
+        NothingCaptured.REFUSED,
+    ):
+        assert "the-detail" in nothing_text(CaptureOutcome(0, "traces", cause, "the-detail"))[0]
+
+
+def test_no_two_causes_have_the_same_words() -> None:
+    said = {nothing_text(CaptureOutcome(0, "traces", cause, cause.value))[0] for cause in NothingCaptured}
+    assert len(said) == len(NothingCaptured)
+
+
+def test_what_was_recorded_is_one_line_of_steps_loop_and_cost() -> None:
+    first = Recorded(0, (7, 8, 9, 15), 20, "optimizer", "SGD", 1.94)
+    line = recorded_text([first, Recorded(1, (7, 8), 20, "optimizer", "SGD", None)], None)
+    assert "\n" not in line
+    for words in ("2 ranks", "7 to 9, 15", "20", "optimizer", "SGD", "1.9"):
+        assert words in line
+
+
+def test_a_loop_that_was_too_short_is_told_where_another_was_recorded() -> None:
+    loops = (
+        {"counted_by": "optimizer", "name": "Adam", "training": True, "steps": 4, "followed": True},
+        {"counted_by": "module", "name": "Net", "training": False, "steps": 30, "followed": False},
+    )
+    assert "Adam" in recorded_text([Recorded(0, (7,), 30, "module", "Net", None, (), loops)], None)
+    assert "Adam" not in recorded_text([Recorded(0, (7,), 30, "optimizer", "SGD", None, (), loops)], None)

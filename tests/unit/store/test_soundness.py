@@ -16,8 +16,7 @@ import pytest
 import tracebraid
 from tests.integration.command import write_pair
 from tracebraid.errors import InputError
-from tracebraid.store.parquet import frame_of
-from tracebraid.store.parquet_size import values_of
+from tracebraid.store.parquet import frame_of, values_of
 
 HEAD, BETWEEN, TAIL = b'{"sha256":"', b'",\n"content":', b"}\n"
 START = len(HEAD) + 64 + len(BETWEEN)
@@ -66,6 +65,8 @@ def read_all(store: Path) -> None:
         assert linked.coverage.host_ops
         assert linked.dependencies.width
         assert linked.host_tree.width
+        assert linked.host_links.width + linked.node_links.width + linked.device_links.width
+        assert linked.launches.width
         assert linked.et is not None
         assert linked.et.nodes.width
         assert [finding.message for finding in linked.all_findings]
@@ -116,10 +117,24 @@ TABLES: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
     "a lane that is not there": ("events", lambda frame: frame.with_columns(lane=pl.lit(10**9, pl.Int64))),
     "an op that is not there": ("host_ops", lambda frame: frame.with_columns(event_id=pl.lit(-5, pl.Int64))),
     "a circle of events": ("host_tree", lambda frame: frame.with_columns(parent_event=pl.col("event_id"))),
+    "a tree of no events": ("host_tree", lambda frame: frame.clear()),
+    "a tree without a leaf": ("host_tree", lambda frame: frame.head(-1)),
     "a circle of nodes": ("nodes", lambda frame: frame.with_columns(parent_id=pl.col("node_id"))),
     "a node twice": ("nodes", lambda frame: pl.concat([frame, frame])),
     "another column": ("events", lambda frame: frame.rename({"lane": "track"})),
     "no column": ("events", lambda frame: frame.select()),
+    **{
+        f"{table} twice": (table, lambda frame: pl.concat([frame, frame]))
+        for table in (
+            "host_ops",
+            "host_calls",
+            "device_work",
+            "launches",
+            "host_links",
+            "node_links",
+            "device_links",
+        )
+    },
 }
 
 

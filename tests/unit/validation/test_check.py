@@ -12,8 +12,9 @@ from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, codes, diagnosis, lay, ran, shuffled, step
 from tracebraid.api import check
 from tracebraid.errors import InputError
-from tracebraid.model.check import Severity
-from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode, Severity
+from tracebraid.validation.advice import diagnose, without_consequences
 
 
 def tell(folder: Path, rank: int = 0, **more: object) -> None:
@@ -275,3 +276,77 @@ def test_a_window_that_holds_nothing_after_others_is_no_fault(tmp_path: Path) ->
     assert "window-empty" in codes(found)
     assert diagnosis(found, "window-empty").severity is Severity.NOTE
     assert "window-unreadable" not in codes(found)
+
+
+# --- Has every finding its weight and its advice -----------------------------------------------------
+
+
+def test_advice_is_one_line_that_ends_without_a_full_stop() -> None:
+    odd = [
+        code for code in FindingCode if not code.advice or "\n" in code.advice or code.advice.endswith(".")
+    ]
+    assert odd == []
+
+
+def test_errors_come_first_and_then_warnings_each_in_its_order() -> None:
+    found = [
+        Finding(FindingCode.of(code))
+        for code in ("no-steps", "parents-differ", "no-overlap", "base-time", "no-et")
+    ]
+    assert [one.finding.code for one in diagnose(found)] == [
+        "no-overlap",
+        "no-et",
+        "parents-differ",
+        "base-time",
+        "no-steps",
+    ]
+
+
+def test_nothing_found_is_nothing_diagnosed() -> None:
+    assert diagnose([]) == ()
+
+
+# --- One fault is one finding ------------------------------------------------------------------------
+
+
+CUT = [
+    Finding(FindingCode.COMPRESSION_DAMAGED, "d/kineto_0", "byte 9"),
+    Finding(FindingCode.TRUNCATED, "d/kineto_0", "byte 9"),
+    Finding(FindingCode.EVENT_UNREADABLE, "d/kineto_0", "byte 8"),
+    Finding(FindingCode.MANIFEST_UNTRUE, "d/manifest_0", "kineto_0"),
+    Finding(FindingCode.STEPS_DIFFER, "d"),
+]
+
+
+def faults(findings: list[Finding]) -> list[str]:
+    return [one.code for one in without_consequences(findings)]
+
+
+def test_a_file_that_is_cut_off_is_one_fault() -> None:
+    assert faults(CUT) == ["compression-damaged"]
+    assert faults(CUT[1:]) == ["truncated"]
+
+
+@pytest.mark.parametrize("finding", CUT[1:], ids=lambda one: one.code)
+def test_each_of_them_on_its_own_is_a_fault(finding: Finding) -> None:
+    assert without_consequences([finding]) == [finding]
+
+
+def test_what_is_wrong_elsewhere_or_more_than_once_is_another_fault() -> None:
+    others = [
+        Finding(FindingCode.TRUNCATED, "d/kineto_1", "byte 9"),
+        Finding(FindingCode.MANIFEST_UNTRUE, "d/manifest_0", "torch_et_0"),
+        Finding(FindingCode.STEPS_DIFFER, "e"),
+        Finding(FindingCode.EVENT_UNREADABLE, "d/kineto_0", "bytes 3, 8", 2),
+        Finding(FindingCode.PARENT_MISSING, "d/kineto_0"),
+    ]
+    assert without_consequences([CUT[0], *others]) == [CUT[0], *others]
+
+
+def test_the_same_finding_is_there_once() -> None:
+    assert without_consequences([CUT[0], CUT[1], CUT[0]]) == [CUT[0]]
+
+
+def test_a_window_that_is_lost_says_that_nothing_was_recorded() -> None:
+    lost = Finding(FindingCode.WINDOW_LOST, "d/manifest_0")
+    assert faults([Finding(FindingCode.NOTHING_RECORDED, "d/manifest_0"), lost]) == ["window-lost"]

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from tracebraid.viewer.served import Served
-from tracebraid.viewer.server import ReportServer
+from tracebraid.reports.page.modules import content_policy
+from tracebraid.viewer import ReportServer, Served
 
 PAGE = b"<!doctype html><title>planted</title>"
-NONCE = "planted-nonce"
 TIMELINE_BYTES = bytes(range(256)) * 8
 
 
@@ -35,7 +34,7 @@ def serving(
     folder: Path, page: bytes = PAGE, write_timeline: Callable[[Path], None] = write_planted
 ) -> Iterator[ReportServer]:
     """A server in a thread of its own."""
-    with ReportServer(Served(page, NONCE, write_timeline, folder)) as server:
+    with ReportServer(Served(page, content_policy(served=True), write_timeline, folder)) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:

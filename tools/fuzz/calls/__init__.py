@@ -1,1 +1,1 @@
-"""What is asked of mutants: public functions and commands of the package."""
+"""Calls made on mutants: public functions and commands of the package."""

@@ -15,14 +15,10 @@ from typing import Any, get_args
 
 from typer.main import get_command
 
-from tools.fuzz.calls.commands import run_command
-from tools.fuzz.calls.tables import require
-from tools.fuzz.calls.values import odd_text
+from tools.fuzz.calls.commands import odd_text, require, run_command
 from tools.fuzz.model import Call, FailureError
 from tracebraid.cli.commands import app
 from tracebraid.errors import InputError
-
-__all__ = ["ARGUMENT_CALLS"]
 
 _NOT_ASKED = (("capture",), ("build-recorder",), ("view",), ("demo",))
 """Commands that run another program, a compiler or a server, or read the demo."""
@@ -81,7 +77,7 @@ def _places(folder: Path) -> list[str]:
 
 
 def _outputs(folder: Path) -> list[str]:
-    """Where to write: new names with every ending, and what is there."""
+    """Targets: new names with every ending, and existing files."""
     ends = (
         "",
         ".json",

@@ -6,17 +6,12 @@ import random
 from pathlib import Path
 
 import tracebraid
-from tools.fuzz.calls.commands import run_command
-from tools.fuzz.calls.graph_texts import dot_graph, xml_graph
-from tools.fuzz.calls.output import strict_json
-from tools.fuzz.calls.tables import finite, not_below_0, require
-from tools.fuzz.calls.values import odd_text
+from tools.fuzz.calls.commands import finite, not_below_0, odd_text, require, run_command, strict_json
+from tools.fuzz.calls.graph import dot_graph, xml_graph
 from tools.fuzz.model import Call
-from tracebraid.api import ChakraOptions, ExportOptions
+from tracebraid.api import ExportOptions
+from tracebraid.chakra import ChakraOptions, Detail, MissingRanks
 from tracebraid.errors import ArgumentError, InputError
-from tracebraid.model.chakra.codes import Detail, MissingRanks
-
-__all__ = ["CHAKRA_CALLS"]
 
 _NETWORKS = (
     *(
@@ -44,9 +39,8 @@ def _exported(folder: Path, rng: random.Random) -> Path | None:
     )
     annotation = rng.choice(("ProfilerStep",) * 5 + ("aten::mm", odd_text(rng)))
     try:
-        tracebraid.export(
-            tracebraid.open(folder), out, "chakra", ExportOptions(annotation=annotation, chakra=options)
-        )
+        job = tracebraid.open(folder, annotation=annotation, unreadable="skip")
+        tracebraid.export(job, out, "chakra", ExportOptions(chakra=options))
     except ArgumentError:
         require(not list(out.parent.iterdir()), "a refused export left something")
         return None
@@ -54,17 +48,17 @@ def _exported(folder: Path, rng: random.Random) -> Path | None:
 
 
 def _checked(folder: Path, rng: random.Random) -> None:
-    """What is exported runs to its end: no check finds an error, and it is played without a deadlock."""
+    """Run exported traces to their end: no check finds an error, and it is played without a deadlock."""
     out = _exported(folder, rng)
     if out is None:
         return
     simulator = "astra-sim" if (out / "astra-sim").exists() else None
-    found = tracebraid.check_chakra(out, simulator=simulator)
+    found = tracebraid.chakra.check(out, simulator=simulator)
     require(found.runs, f"what was exported does not run: {[str(one) for one in found.findings[:3]]}")
     strict_json((out / "export.json").read_bytes())
     for path in (out / "astra-sim").glob("*.json"):
         strict_json(path.read_bytes())
-    run = tracebraid.run_chakra(out)
+    run = tracebraid.chakra.run(out)
     require(run.is_finished, "what was exported deadlocks")
 
 
@@ -75,7 +69,7 @@ def _played(folder: Path, rng: random.Random) -> None:
         return
     networks = rng.sample(_NETWORKS, rng.choice((1, 2)))
     try:
-        run = tracebraid.run_chakra(out, *networks)
+        run = tracebraid.chakra.run(out, *networks)
     except ArgumentError:
         return
     require(run.is_finished, f"what was exported deadlocks on {networks}")
@@ -122,14 +116,14 @@ def _graph(path: Path) -> None:
 def _json(file: Path, folder: Path, rng: random.Random) -> None:
     text, again = folder / "a.json", folder / "again.et"
     lines = rng.choice((True, False))
-    tracebraid.chakra_to_json(file, text, lines)
+    tracebraid.chakra.to_json(file, text, lines)
     for document in text.read_bytes().splitlines() if lines else [text.read_bytes()]:
         strict_json(document)
-    tracebraid.chakra_from_json(text, again)
+    tracebraid.chakra.from_json(text, again)
     require(again.read_bytes() == file.read_bytes(), "JSON of an .et file gives other bytes")
     peers, from_peers = folder / "peers.json", folder / "peers.et"
     run_command("chakra-jsonizer", "--input_filename", file, "--output_filename", peers)
-    tracebraid.chakra_from_json(peers, from_peers)
+    tracebraid.chakra.from_json(peers, from_peers)
 
 
 def _converted(folder: Path, rng: random.Random) -> None:
@@ -153,8 +147,8 @@ def _converted(folder: Path, rng: random.Random) -> None:
     else:
         run_command("chakra-converter", "PyTorch", "--input", plus, "--output", out, "--simulate")
     if out.exists():
-        tracebraid.read_chakra(out)
-        found = tracebraid.check_chakra(out)
+        tracebraid.chakra.read(out)
+        found = tracebraid.chakra.check(out)
         require(found.runs, f"what was converted does not run: {[str(one) for one in found.findings[:3]]}")
 
 

@@ -1,4 +1,4 @@
-"""Calls that write a job in every format, and read back what was written."""
+"""Exports, views and reports, each read again."""
 
 from __future__ import annotations
 
@@ -7,25 +7,50 @@ import gzip
 import io
 import random
 import sqlite3
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 import tracebraid
-from tests.perfetto_trace import shown_file
-from tools.fuzz.calls.graph_texts import dot_graph, xml_graph
-from tools.fuzz.calls.output import strict_json
-from tools.fuzz.calls.tables import require
-from tools.fuzz.calls.values import odd_text
+from tests.perfetto_trace import shown, shown_file
+from tests.unit.viewer.serving import ask
+from tools.fuzz.calls.commands import odd_text, require, run_command, strict_json, unsteering
+from tools.fuzz.calls.graph import dot_graph, xml_graph
 from tools.fuzz.model import Call
 from tracebraid.api import Exported, ExportOptions
+from tracebraid.api.viewing import report_server
 from tracebraid.errors import ArgumentError
+from tracebraid.viewer import TIMELINE
 
-__all__ = ["EXPORT_CALLS"]
+
+def _view(folder: Path, rng: random.Random) -> None:
+    annotation = rng.choice(("ProfilerStep", "aten::mm"))
+    job = tracebraid.open(folder, annotation=annotation, unreadable="skip")
+    made = tracebraid.report(job, with_graph=False)
+    with report_server(job, made) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            page, timeline = ask(server), ask(server, TIMELINE)
+        finally:
+            server.shutdown()
+            thread.join()
+    require(page.status == 200, f"the page is answered with {page.status}")
+    require(
+        timeline.status == 200, f"the timeline is answered with {timeline.status}: {timeline.body[:200]!r}"
+    )
+    shown(gzip.decompress(timeline.body))
+
+
+VIEW_CALLS = (Call("view", _view),)
+"""The job in a folder, in a browser."""
+
 
 _TABLES = {"parquet": "parquet", "arrow": "arrow", "csv": "csv", "json": "json"}
 """Formats that are a folder of tables, and how the names of their files end."""
@@ -145,7 +170,7 @@ _CHECKS: Mapping[str, tuple[str, Callable[[Exported], None]]] = {
     "sqlite": (".sqlite", _sqlite),
     **{kind: ("", partial(_tables, kind)) for kind in _TABLES},
 }
-"""Of each format: how the name ends, and what must hold of what was written."""
+"""By format: the ending of the name, and the check of the file."""
 
 
 def _export(form: str, folder: Path, rng: random.Random) -> None:
@@ -153,7 +178,9 @@ def _export(form: str, folder: Path, rng: random.Random) -> None:
     out = folder / "out"
     out.mkdir(exist_ok=True)
     try:
-        done = tracebraid.export(tracebraid.open(folder), out / f"made{suffix}", form, _options(form, rng))
+        annotation = rng.choice(("ProfilerStep", "ProfilerStep", "aten::mm", odd_text(rng)))
+        job = tracebraid.open(folder, annotation=annotation, unreadable="skip")
+        done = tracebraid.export(job, out / f"made{suffix}", form, _options(form, rng))
     except ArgumentError:
         require(not list(out.iterdir()), "a refused export left something")
         return
@@ -164,12 +191,105 @@ def _options(form: str, rng: random.Random) -> ExportOptions:
     if rng.random() < 0.5:
         return ExportOptions()
     step = rng.choice((None, "1", "2", "ProfilerStep#2", odd_text(rng)))
-    annotation = rng.choice(("ProfilerStep", "ProfilerStep", "aten::mm", odd_text(rng)))
     graph = form in ("dot", "graphml")
     top = rng.choice((1, 3, 10**9)) if graph and rng.random() < 0.3 else None
     near = rng.choice(("aten::mm", odd_text(rng))) if graph and rng.random() < 0.3 else None
-    return ExportOptions(rng.choice((None, None, 0, 1)), step, annotation, top=top, near=near)
+    return ExportOptions(rng.choice((None, None, 0, 1)), step, top=top, near=near)
 
 
 EXPORT_CALLS = tuple(Call(f"export --to {form}", partial(_export, form)) for form in _CHECKS)
 """A job written in each format."""
+
+
+class _Page(HTMLParser):
+    """Parts of a page that would run or be fetched."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.scripts: list[str] = []
+        self.fetched: list[str] = []
+        self.handlers: list[str] = []
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag == "script":
+            self._inside = given.get("type") or "script"
+            self.scripts.append("")
+        self.handlers += [name for name in given if name.startswith("on")]
+        for name in ("src", "href"):
+            target = given.get(name) or ""
+            if tag != "a" and "://" in target:
+                self.fetched.append(target)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.scripts[-1] += data
+            if "json" in self._inside:
+                strict_json(self.scripts[-1])
+
+
+def _check_page(path: Path) -> None:
+    page = _Page()
+    page.feed(path.read_text(encoding="utf-8"))
+    page.close()
+    require(not page.handlers, f"a page has handlers of events: {page.handlers[:3]}")
+    require(not page.fetched, f"a page fetches {page.fetched[:3]}")
+
+
+def _page(folder: Path, rng: random.Random) -> None:
+    (folder / "out").mkdir(exist_ok=True)
+    page = folder / "out" / "page.html"
+    run_command("report", folder, "-o", page, *_report_options(rng))
+    if page.exists():
+        _check_page(page)
+
+
+def _text(folder: Path, rng: random.Random) -> None:
+    ended = run_command("report", folder, "--text", "--top", rng.choice("13"), *_report_options(rng))
+    unsteering(ended.output)
+
+
+def _json(folder: Path, rng: random.Random) -> None:
+    run_command("report", folder, "--json", *_report_options(rng))
+
+
+def _report_options(rng: random.Random) -> list[str]:
+    options = ["--critical-path"] if rng.random() < 0.4 else []
+    if rng.random() < 0.2:
+        options += ["--steps", rng.choice(("1", "1-2", "ProfilerStep#2", odd_text(rng)))]
+    if rng.random() < 0.2:
+        options += ["--annotation", rng.choice(("aten::mm", odd_text(rng)))]
+    if rng.random() < 0.2:
+        options += ["--title", odd_text(rng)]
+    return options + (["--rank", rng.choice("01")] if rng.random() < 0.2 else [])
+
+
+def _comparison(folder: Path, rng: random.Random) -> None:
+    """The job against the sample's own first rank, or against itself."""
+    files = sorted(folder.glob("kineto_trace_*"))
+    (folder / "out").mkdir(exist_ok=True)
+    out = folder / "out" / rng.choice(("diff.html", "diff.json"))
+    sides = [folder, rng.choice((folder, *files))]
+    rng.shuffle(sides)
+    ended = run_command(
+        "diff", *sides, *rng.choice((["-o", out], ["--json"], [], ["--with-doubtful", "--json"]))
+    )
+    if out.suffix == ".html" and out.exists():
+        _check_page(out)
+    elif out.exists():
+        strict_json(out.read_bytes())
+    require(ended.code != 2 or bool(ended.messages), "wrong usage without a word")
+
+
+REPORT_CALLS = (
+    Call("report --json", _json),
+    Call("report --text", _text),
+    Call("report page", _page),
+    Call("diff", _comparison),
+)
+"""Reports of the job in a folder. They take a second each, more than any other call."""

@@ -1,32 +1,112 @@
-"""Calls upon the dependency graph of a job: coverage, critical path, what-if, sweep, stragglers."""
+"""Calls upon the dependency graph."""
 
 from __future__ import annotations
 
 import random
+import re
+from dataclasses import fields
 from math import isfinite
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import polars as pl
 
 import tracebraid
-from tools.fuzz.calls.changes import odd_change
-from tools.fuzz.calls.commands import run_command
-from tools.fuzz.calls.tables import finite, not_below_0, require
-from tools.fuzz.calls.values import odd_text
-from tools.fuzz.model import Call
+from tools.fuzz.calls.commands import finite, not_below_0, odd_text, require, run_command
+from tools.fuzz.model import Call, FailureError, FailureKind
 from tracebraid.errors import ArgumentError
-from tracebraid.model.answers.graph.sweep import SweepBy
-from tracebraid.model.graph.dependency_graph import DependencyGraph
+from tracebraid.model.answers.graph import SweepBy
+from tracebraid.model.graph import DependencyGraph, Where
+from tracebraid.simulation.changes.verbs import Value, verbs
 from tracebraid.simulation.replay import replay
 
-__all__ = ["GRAPH_CALLS"]
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_REST = re.compile(r"[\w\s\[\]{}=,;>.\-]*")
+_SPACE = "{http://graphml.graphdrawing.org/xmlns}"
+
+
+def dot_graph(text: str) -> None:
+    """Fail where a text is no graph in DOT: a quote that does not end, or anything outside of one."""
+    require(text.startswith(("digraph", "strict digraph", "graph")), f"no DOT: {text[:60]!r}")
+    rest = _QUOTED.sub("q", text)
+    odd = _REST.match(rest)
+    require(odd is not None and odd.end() == len(rest), f"no DOT: {rest[odd.end() if odd else 0 :][:80]!r}")
+    require(
+        rest.count("{") == rest.count("}") and rest.count("[") == rest.count("]"), "brackets are not closed"
+    )
+
+
+def xml_graph(content: bytes) -> None:
+    """Fail where a text is no GraphML: no XML, a node twice, or an edge of a node that is not there."""
+    try:
+        root = ET.fromstring(content)
+    except ET.ParseError as error:
+        raise FailureError(FailureKind.INVALID_OUTPUT, f"no XML: {error}") from error
+    names = [node.get("id") for node in root.iter(f"{_SPACE}node")]
+    require(len(set(names)) == len(names), "a node of GraphML is there twice")
+    ends = {edge.get(end) for edge in root.iter(f"{_SPACE}edge") for end in ("source", "target")}
+    require(ends <= set(names), "an edge of GraphML is of no node")
+
+
+_VALUES = {
+    Value.FACTOR: ("0", "0.5", "1", "2", "50%", "1e3", "3x", "100000000000000000000", "0.000000000001"),
+    Value.TIME: ("0us", "10us", "1ns", "1.5ms", "3s", "9223372036854775807ns", "100000000000000s"),
+    Value.SIZE: ("1B", "25MB", "1kB", "100GB", "100000000000000000000GB"),
+    Value.COUNT: ("1", "2", "3", "4", "64", "1000", "1000000", "100000000000000000000"),
+    Value.STREAM: ("0", "7", "20", "99", "9223372036854775807", "9223372036854775808"),
+    Value.SIZES: (
+        "1->2",
+        "2->1",
+        "8->64",
+        "64->96",
+        "512->1024",
+        "0->1",
+        "3->3",
+        "1->100000000000000000000",
+        "4-8",
+        "->2",
+    ),
+}
+_WHERE = {
+    "rank": ("0", "1", "0-1", "5", "0-99999999999"),
+    "step": ("1", "2", "1-2", "ProfilerStep#1", "ProfilerStep*"),
+    "kind": ("op", "kernel", "call", "communication", "collective", "thread", "copy", "python", "annotation"),
+    "name": ("*", "aten::*", "cuda*", "/.*/", "/(/", "nccl*", "sgemm*"),
+    "op": ("*", "aten::mm", "aten::*", "c10d::*"),
+    "within": ("*", "aten::*", "ProfilerStep*"),
+    "module": ("*", "Model_0", "Linear*"),
+    "shapes": ("[[64, 1024], [1024, 1024]]", "[]", "*"),
+    "family": ("gemm", "communication", "elementwise", "copy", "other"),
+    "stream": ("7", "0-100", "20"),
+    "group": ("0", "*", "pair", "default_pg"),
+    "collective": ("all_reduce", "send", "*", "no such"),
+    "bytes": ("4kB", "1MB-25MB", "1MiB-", "-64kB", "-"),
+}
+_ODD = 0.08
+"""Share of values and keys that are anything at all."""
+
+
+def odd_change(rng: random.Random) -> str:
+    """A change: most are such as people ask for, at limits; some are not."""
+    verb = rng.choice(list(verbs().values()))
+    values = () if verb.value is None else _VALUES[verb.value]
+    none = () if values and verb.default is None else ("",)
+    words = [verb.name, rng.choice((*values, *none))]
+    keys = rng.sample([key.name for key in fields(Where)], rng.choice((0, 0, 1, 1, 2)))
+    words += [f'{key}="{rng.choice(_WHERE[key])}"' for key in keys]
+    if verb.factor and rng.random() < 0.3:
+        words.append(f"factor={rng.choice(('0', '0.5', '1', '2', '100000000000000000000'))}")
+    if rng.random() < _ODD:
+        words[rng.randrange(len(words))] = odd_text(rng)
+    return " ".join(word for word in words if word)
+
 
 _EXACT_NS = 2**53
 """104 days: in longer traces gains of many replays, which are floats, are off by a few hundred ns."""
 
 _ANSWERS = 2
-"""How many answers of a graph are asked for: most of the time is that of the graph."""
+"""Answers requested of a graph: most of the time is that of the graph."""
 
 
 def _graph(folder: Path, rng: random.Random) -> None:
@@ -90,7 +170,7 @@ def _what_if(graph: DependencyGraph, rng: random.Random) -> None:
 
 
 def _same(graph: DependencyGraph, _: random.Random) -> None:
-    """What is as long as it was takes as long as it did."""
+    """Replay unchanged durations: they take as long as they did."""
     found = tracebraid.what_if(graph, "scale 1")
     gains = found.steps.get_column("gain_ns").to_list()
     require(not any(gains), f"scale 1 gains {gains}")
@@ -127,7 +207,7 @@ def _steps(folder: Path, rng: random.Random) -> None:
 def _annotation(folder: Path, rng: random.Random) -> None:
     """Steps that anything else marks."""
     name = rng.choice(("aten::mm", "train.py(10): step", "Optimizer.step#SGD.step", odd_text(rng)))
-    graph = tracebraid.dependency_graph(tracebraid.open(folder), annotation=name)
+    graph = tracebraid.dependency_graph(tracebraid.open(folder).with_annotation(name))
     _check_graph(graph)
     _path(graph, rng)
     _sweep(graph, rng)
@@ -156,4 +236,4 @@ GRAPH_CALLS = (
     Call("critical-path", _path_command),
     Call("what-if", _what_if_command),
 )
-"""What is asked of the dependency graph of the job in a folder."""
+"""Questions about the dependency graph of the job in a folder."""

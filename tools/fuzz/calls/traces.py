@@ -8,25 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tracebraid
-from tools.fuzz.calls.commands import run_command
-from tools.fuzz.calls.reading import input_files
+from tools.fuzz.calls.commands import input_files, run_command
 from tools.fuzz.losses import judge_losses
 from tools.fuzz.model import Call, FailureError, FailureKind
+from tracebraid.chakra.et_plus import read_et_plus
 from tracebraid.errors import ArgumentError, InputError, TracebraidError
-from tracebraid.importers.et_plus.reader import read_et_plus
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
-
-__all__ = [
-    "CONVERT",
-    "LINK",
-    "LINK_COMMAND",
-    "READ_ET",
-    "READ_ET_PLUS",
-    "READ_TIMELINE",
-    "REPAIR",
-    "TRACE_LINK",
-]
 
 
 def _of_each(read: Callable[[Path], None]) -> Callable[[Path, random.Random], None]:

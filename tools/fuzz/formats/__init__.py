@@ -6,8 +6,6 @@ from importlib import import_module
 
 from tools.fuzz.model import Format
 
-__all__ = ["FORMATS", "QUICK", "SLOW", "TURNS", "format_of"]
-
 FORMATS = (
     "archives",
     "arguments",
@@ -20,15 +18,14 @@ FORMATS = (
     "job_answers",
     "kineto_json",
     "nsys_sqlite",
+    "same_meaning",
     "store",
 )
 """The names of the modules of this package."""
 
-SLOW = ("arguments", "arrow_zip", "capture_folder", "job", "job_answers", "store")
+SLOW = ("arguments", "arrow_zip", "capture_folder", "job", "job_answers", "same_meaning", "store")
 """Those of which a mutant takes 150 ms to a second: they open jobs, or each recording is tried in another process."""
 QUICK = tuple(name for name in FORMATS if name not in SLOW)
-TURNS = (*QUICK * 10, *SLOW)
-"""In which turns a run over all formats tries them, so that slow ones take about half of its time."""
 
 
 def format_of(name: str) -> Format:

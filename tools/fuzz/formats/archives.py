@@ -12,16 +12,18 @@ from pathlib import Path
 import zstandard
 
 import tracebraid
-from tools.fuzz.calls.commands import run_command
-from tools.fuzz.calls.reading import input_files
+from tools.fuzz.calls.commands import input_files, run_command
 from tools.fuzz.model import Call, Files, Format, Sample
-from tools.fuzz.mutations.packed import packed_as, unpacked
-from tools.fuzz.mutations.raw_bytes import RAW_BYTES, RAW_CHANGES, in_one_file
-from tools.fuzz.mutations.streams import STREAMS
-from tools.fuzz.mutations.zip_members import changed_zip
+from tools.fuzz.mutations.raw_bytes import (
+    RAW_BYTES,
+    RAW_CHANGES,
+    STREAMS,
+    changed_zip,
+    in_one_file,
+    packed_as,
+    unpacked,
+)
 from tools.fuzz.sample_traces import gpu_rank
-
-__all__ = ["FORMAT"]
 
 _NAMES = (
     "../out.json",

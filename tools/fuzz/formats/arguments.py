@@ -9,9 +9,8 @@ import tracebraid
 from tools.fuzz.calls.arguments import ARGUMENT_CALLS
 from tools.fuzz.formats.job import FORMAT as JOB
 from tools.fuzz.model import Files, Format, Sample
-from tracebraid.api import ChakraOptions, ExportOptions, SimulatorOptions
-
-__all__ = ["FORMAT"]
+from tracebraid.api import ExportOptions
+from tracebraid.chakra import ChakraOptions, SimulatorOptions
 
 _JOBS = ("training", "nccl")
 

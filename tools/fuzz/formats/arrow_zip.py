@@ -8,14 +8,10 @@ from pathlib import Path
 import tracebraid
 from tests.builders import kineto_text, op
 from tests.et_archives import archive, members
-from tools.fuzz.calls.reading import CHECK, INFO
+from tools.fuzz.calls.commands import CHECK, INFO
 from tools.fuzz.model import Call, Format, Sample
-from tools.fuzz.mutations.chosen_files import in_files, whole_files
-from tools.fuzz.mutations.column_files import changed_arrow
-from tools.fuzz.mutations.raw_bytes import RAW_BYTES, RAW_CHANGES
-from tools.fuzz.mutations.zip_members import changed_zip
-
-__all__ = ["FORMAT"]
+from tools.fuzz.mutations.raw_bytes import RAW_BYTES, RAW_CHANGES, changed_zip, in_files, whole_files
+from tools.fuzz.mutations.table_files import changed_arrow
 
 _ET, _KINETO = "torch_et_3.arrow.zip", "kineto_trace_3.json"
 

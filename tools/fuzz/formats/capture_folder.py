@@ -9,15 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import tracebraid
-from tools.fuzz.calls.reading import CHECK, INFO, OPEN
+from tools.fuzz.calls.commands import CHECK, INFO, OPEN
 from tools.fuzz.calls.traces import LINK, LINK_COMMAND, READ_ET, READ_TIMELINE, REPAIR, TRACE_LINK
 from tools.fuzz.model import Files, Format, Mutation, Sample
-from tools.fuzz.mutations.json_text import JSON_TEXT
-from tools.fuzz.mutations.json_values import JSON_VALUES
+from tools.fuzz.mutations.json_texts import JSON_TEXT, JSON_VALUES
 from tools.fuzz.mutations.raw_bytes import RAW_BYTES
 from tools.fuzz.sample_traces import demo_rank, gpu_rank, misled_nodes
-
-__all__ = ["FORMAT", "manifest_of"]
 
 _NAMES = (
     *(
@@ -136,7 +133,7 @@ def file_emptied(files: Files, rng: random.Random) -> Files:
 
 
 def manifest_changed(files: Files, rng: random.Random) -> Files:
-    """What a manifest says is another."""
+    """Change a value of a manifest."""
     manifests = {path: data for path, data in files.items() if "manifest" in path}
     if not manifests:
         return files
@@ -145,7 +142,7 @@ def manifest_changed(files: Files, rng: random.Random) -> Files:
 
 
 def _clash(path: str, other: str) -> bool:
-    """Whether one of them would be a folder of the other."""
+    """Return whether one of them would be a folder of the other."""
     return other.startswith(f"{path}/") or path.startswith(f"{other}/")
 
 

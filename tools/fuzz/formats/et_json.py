@@ -9,17 +9,13 @@ from pathlib import Path
 import zstandard
 
 from tests.builders import Json, et_text, flattened
-from tools.fuzz.calls.reading import INFO
+from tools.fuzz.calls.commands import INFO
 from tools.fuzz.calls.traces import READ_ET, READ_ET_PLUS
 from tools.fuzz.model import Format, Sample
-from tools.fuzz.mutations.json_text import JSON_TEXT
-from tools.fuzz.mutations.json_values import JSON_VALUES
-from tools.fuzz.mutations.raw_bytes import RAW_BYTES
-from tools.fuzz.mutations.streams import STREAMS
+from tools.fuzz.mutations.json_texts import JSON_TEXT, JSON_VALUES
+from tools.fuzz.mutations.raw_bytes import RAW_BYTES, STREAMS
 from tools.fuzz.sample_traces import demo_rank, gpu_rank
 from tracebraid.importers.execution_trace.tables import KNOWN_SCHEMAS
-
-__all__ = ["FORMAT"]
 
 
 def _samples(_: Path) -> list[Sample]:

@@ -9,12 +9,9 @@ import tracebraid
 from tools.fuzz.calls.commands import run_command
 from tools.fuzz.calls.traces import CONVERT, READ_ET, READ_ET_PLUS
 from tools.fuzz.model import Format, Sample
-from tools.fuzz.mutations.json_text import JSON_TEXT
-from tools.fuzz.mutations.json_values import JSON_VALUES
+from tools.fuzz.mutations.json_texts import JSON_TEXT, JSON_VALUES
 from tools.fuzz.mutations.raw_bytes import RAW_BYTES
 from tools.fuzz.sample_traces import demo_rank, gpu_rank
-
-__all__ = ["FORMAT"]
 
 
 def _samples(folder: Path) -> list[Sample]:

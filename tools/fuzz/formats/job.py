@@ -8,13 +8,10 @@ from pathlib import Path
 from tests.builders import Json, et_text, node, tensor
 from tests.planted import Scene
 from tests.planted.nodes import node_id_of, nodes_of
-from tools.fuzz.calls.cached_jobs import CACHED
-from tools.fuzz.calls.linked_jobs import CHOSEN, LINKED
+from tools.fuzz.calls.jobs import CACHED, CHOSEN, LINKED
 from tools.fuzz.formats.made_jobs import MADE
 from tools.fuzz.model import Files, Format, Sample
-from tools.fuzz.mutations.trace import TRACE_MUTATIONS
-
-__all__ = ["FORMAT"]
+from tools.fuzz.mutations.trace_jobs import TRACE_MUTATIONS
 
 
 def _samples(_: Path) -> list[Sample]:

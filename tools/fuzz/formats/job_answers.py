@@ -8,15 +8,11 @@ from pathlib import Path
 from random import Random
 
 from tools.fuzz.calls.chakra import CHAKRA_CALLS
-from tools.fuzz.calls.exports import EXPORT_CALLS
+from tools.fuzz.calls.exports import EXPORT_CALLS, REPORT_CALLS, VIEW_CALLS
 from tools.fuzz.calls.graph import GRAPH_CALLS
-from tools.fuzz.calls.reports import REPORT_CALLS
-from tools.fuzz.calls.views import VIEW_CALLS
 from tools.fuzz.formats.job import FORMAT as JOB
 from tools.fuzz.model import Call, Format, Sample
 from tracebraid.errors import TracebraidError
-
-__all__ = ["FORMAT"]
 
 _RARELY = 0.15
 """The share of draws in which a call of a second or more is asked."""

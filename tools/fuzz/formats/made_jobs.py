@@ -1,12 +1,10 @@
-"""Which jobs are there to be changed? Small ones, in which everything happens that some analysis asks about."""
+"""Small jobs that hold everything that some analysis looks at."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from tests.planted import A100, CPU, H100, Copy, Host, PlannedJob, Scene, Stream, Thread
-
-__all__ = ["MADE"]
 
 _STEPS = 3
 

@@ -1,4 +1,4 @@
-"""What `nsys export --type sqlite` writes."""
+"""Files that `nsys export --type sqlite` writes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,10 @@ from tests.unit.importers.nsys.nsys_file import (
     whole,
     write_export,
 )  # fmt: skip
-from tools.fuzz.calls.commands import run_command
-from tools.fuzz.calls.reading import CHECK, INFO
+from tools.fuzz.calls.commands import CHECK, INFO, run_command
 from tools.fuzz.model import Call, Format, Sample
-from tools.fuzz.mutations.chosen_files import in_files
-from tools.fuzz.mutations.raw_bytes import RAW_BYTES
-from tools.fuzz.mutations.sqlite_tables import changed_database
-
-__all__ = ["FORMAT"]
+from tools.fuzz.mutations.raw_bytes import RAW_BYTES, in_files
+from tools.fuzz.mutations.table_files import changed_database
 
 _NAME = "nsys_0.sqlite"
 _OP = "aten::mm, seq = 3, op_id = 5, sizes = [[2, 3], [3, 4]], input_op_ids = [(1,0), (2,0)]"
@@ -66,7 +62,7 @@ def file_of_tables(data: bytes, rng: random.Random) -> bytes:
 
 
 def _read(folder: Path, _: random.Random) -> None:
-    """What is read has only the lanes and events that its tables name."""
+    """Read a timeline, which has each event once."""
     timeline = tracebraid.read_timeline(folder / _NAME)
     assert timeline.events.height == timeline.events.get_column("event_id").n_unique()
 

@@ -13,8 +13,6 @@ from tools.fuzz.model import Call, Format, Sample
 from tools.fuzz.mutations.raw_bytes import RAW_BYTES
 from tools.fuzz.mutations.stores import STORE_MUTATIONS
 
-__all__ = ["FORMAT"]
-
 _STORE, _TRACES = "job.tbstore", "traces"
 
 
@@ -51,7 +49,7 @@ def _of_packed(ask: Callable[[Path, random.Random], object]) -> Callable[[Path, 
 
 
 def _is_kept(folder: Path, path: str) -> bool:
-    """Whether a file of the store names a path."""
+    """Return whether a file of the store names a path."""
     words = path.encode("unicode_escape").decode("ascii", "replace")[:60]
     return any(
         words.encode() in file.read_bytes() for file in (folder / _STORE).rglob("*.json") if file.is_file()
@@ -83,7 +81,7 @@ def _command(*words: str) -> Callable[[Path, random.Random], object]:
 def _analyze(store: Path, rng: random.Random) -> None:
     run_command(
         "analyze",
-        rng.choice(sorted(one.name for one in tracebraid.analyses())),
+        rng.choice(sorted(one.name for one in tracebraid.analyses.catalog())),
         store,
         *rng.choice(((), ("--json",))),
     )

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tools.fuzz.model import Mutation
-from tools.fuzz.mutations.chosen_files import in_files
-
-__all__ = ["messages_of", "protobuf_fields"]
+from tools.fuzz.mutations.raw_bytes import in_files
 
 _VARINT, _FIXED64, _LENGTH, _GROUP, _GROUP_END, _FIXED32 = range(6)
 _NUMBERS = (0, 1, 2, 127, 128, 2**31 - 1, 2**31, 2**32 - 1, 2**53, 2**60, 2**63 - 1, 2**63, 2**64 - 1)

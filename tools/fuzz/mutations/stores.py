@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import random
 from collections.abc import Callable
 from typing import Any
 
-from tools.fuzz.model import Files, Mutation
-from tools.fuzz.mutations.column_files import changed_parquet
+import pyarrow as pa
+from pyarrow import parquet as parquet_file
 
-__all__ = ["STORE_MUTATIONS"]
+from tools.fuzz.model import Files, Mutation
+from tools.fuzz.mutations.table_files import changed_parquet
 
 _HEAD, _BETWEEN, _TAIL = b'{"sha256":"', b'",\n"content":', b"}\n"
 _START = len(_HEAD) + 64 + len(_BETWEEN)
@@ -45,7 +47,7 @@ def sealed_member(files: Files, rng: random.Random) -> Files:
 
 
 def sealed_text(files: Files, rng: random.Random) -> Files:
-    """What a sealed file holds is no JSON that a store has."""
+    """Put JSON into a sealed file that no store has."""
     name = _sealed_file(files, rng)
     texts = (
         b"[" * 100_000,
@@ -152,7 +154,7 @@ def _sha256(data: bytes) -> bytes:
 
 
 def _resealed(files: Files, rng: random.Random) -> Files:
-    """The files with hashes and sizes that fit: of tables in what describes ranks, and of that in the manifest."""
+    """The files with hashes, sizes and rows that fit: of tables in what describes ranks, of that in the manifest."""
     if rng.random() > _SEALED:
         return files
     files = dict(files)
@@ -170,11 +172,29 @@ def _resealed(files: Files, rng: random.Random) -> Files:
             data = files.get(f"{root}/{'answers' if folder == 'answers' else 'tables'}/{place}.parquet")
             if isinstance(stated, dict) and data is not None:
                 stated |= {"size_bytes": len(data), "sha256": _sha256(data).decode()}
+                _state_rows(stated, data)
         for key in ("ranks", "descriptions"):
             _name_descriptions(document.get(key), hashes)
         files[name] = _sealed(_text(document))
         hashes[stem] = _sha256(files[name]).decode()
     return files
+
+
+def _state_rows(stated: dict[str, Any], data: bytes) -> None:
+    """Let the rows that are stated be those of a table; of a joined one the first ranks have more or fewer."""
+    try:
+        count = parquet_file.read_metadata(io.BytesIO(data)).num_rows
+    except (pa.ArrowException, OSError):
+        return
+    rows = stated.get("rows")
+    if isinstance(rows, int):
+        stated["rows"] = count
+    elif isinstance(rows, list) and all(isinstance(of_rank, int) for of_rank in rows):
+        more = count - sum(of_rank for of_rank in rows if of_rank > 0)
+        for number, of_rank in enumerate(rows):
+            if of_rank >= 0:
+                rows[number] = max(0, of_rank + more)
+                more -= rows[number] - of_rank
 
 
 def _name_descriptions(entries: Any, hashes: dict[str, str]) -> None:

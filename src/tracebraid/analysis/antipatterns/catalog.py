@@ -1,25 +1,21 @@
-"""All detectors, in the order in which they are listed."""
+"""The declared detectors: each `Detector` or `JobDetector` that a module of this package holds."""
 
 from __future__ import annotations
 
-from tracebraid.analysis.antipatterns.communication import catalog as communication
-from tracebraid.analysis.antipatterns.host import catalog as host
-from tracebraid.analysis.antipatterns.launches import catalog as launches
-from tracebraid.analysis.antipatterns.matmuls import catalog as matmuls
-from tracebraid.analysis.antipatterns.ranks import catalog as ranks
-from tracebraid.analysis.antipatterns.syncs import catalog as syncs
-from tracebraid.analysis.antipatterns.tensors import catalog as tensors
-from tracebraid.model.questions.detector import Detector, JobDetector
+from functools import cache
 
-__all__ = ["DETECTORS", "JOB_DETECTORS"]
+from tracebraid.analysis import antipatterns
+from tracebraid.model.declared import declared
+from tracebraid.model.questions import Detector, JobDetector
 
-DETECTORS: tuple[Detector, ...] = (
-    *syncs.DETECTORS,
-    *launches.DETECTORS,
-    *host.DETECTORS,
-    *communication.DETECTORS,
-    *matmuls.DETECTORS,
-    *tensors.DETECTORS,
-)
 
-JOB_DETECTORS: tuple[JobDetector, ...] = (*ranks.DETECTORS,)
+@cache
+def rank_detectors() -> tuple[Detector, ...]:
+    """Return the detectors of one rank, in alphabetical order."""
+    return tuple(sorted(declared(antipatterns, Detector), key=lambda detector: detector.name))
+
+
+@cache
+def job_detectors() -> tuple[JobDetector, ...]:
+    """Return the detectors between ranks, in alphabetical order."""
+    return tuple(sorted(declared(antipatterns, JobDetector), key=lambda detector: detector.name))

@@ -1,1 +1,1 @@
-"""Collectives over all ranks: who arrived when, what they transfer, who waits."""
+"""Collectives over all ranks: arrivals, transfers and waits."""

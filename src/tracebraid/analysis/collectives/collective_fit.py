@@ -1,4 +1,4 @@
-"""What latency and bandwidth explain the transfers of each group and type?"""
+"""Alpha and beta of each group and type: `COLLECTIVE_FIT`."""
 
 from __future__ import annotations
 
@@ -6,28 +6,42 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from tracebraid.analysis.collectives.bandwidth.alpha_beta import fit_alpha_beta
-from tracebraid.analysis.collectives.transfers.transfers import transfers
+from tracebraid.analysis.collectives.bandwidth import fit_alpha_beta
+from tracebraid.analysis.collectives.transfers import transfers
+from tracebraid.model.analysis import Family, Need, OnPage, job_analysis
 from tracebraid.model.answers import COLLECTIVE_FIT
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["collective_fit"]
 
 _KEY = ("group", "type", "group_size", "library")
 _NS = 1e9
 
 
-def collective_fit(ranks: LinkedRanks, *, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """Alpha and beta of each group and type: `COLLECTIVE_FIT`.
+@job_analysis(
+    COLLECTIVE_FIT,
+    Family.COLLECTIVES,
+    needs=(Need.COMMUNICATION,),
+    uses=(Need.SEVERAL_RANKS, Need.COLLECTIVES),
+    shown=(
+        "type alpha_ns! beta_bytes_per_s error_share r_squared count sizes group_size group library "
+        "is_bound description"
+    ),
+    when_empty="no collective of known size is in the traces",
+    formula=(
+        "Hockney's model, time = alpha + size / beta, fitted to the transfers with relative errors and "
+        "Huber's weights."
+    ),
+    on_page=OnPage(),
+)
+def collective_fit(ranks: LinkedRanks) -> pl.DataFrame:
+    """What latency and bandwidth fit the collectives?
+
+    Alpha and beta of each group and type: `COLLECTIVE_FIT`.
 
     Args:
         ranks: the ranks of a job.
-        annotation: what marks a step.
 
     The model is Hockney's, time = alpha + bytes / beta.
     """
-    del annotation  # It was asked for when members were taken of each rank.
     found = transfers(ranks).filter(pl.col("size_bytes").is_not_null() & (pl.col("transfer_ns") > 0))
     # Upper bounds hold waiting; they are fitted only where nothing else is there.
     bound = pl.col("is_bound").fill_null(value=True)
@@ -71,5 +85,5 @@ def _row(part: pl.DataFrame) -> Mapping[str, object]:
 
 
 def _rate(slope: float) -> float | None:
-    """Bytes/s of so many ns per byte; None where that is not above 0."""
+    """Convert ns per byte to bytes/s; None if not positive."""
     return _NS / slope if slope > 0 else None

@@ -1,4 +1,4 @@
-"""Which rank gets or gives the most in uneven all-to-alls?"""
+"""Load balance of all-to-alls across ranks: `COLLECTIVE_IMBALANCE`."""
 
 from __future__ import annotations
 
@@ -6,27 +6,37 @@ from dataclasses import replace
 
 import polars as pl
 
-from tracebraid.analysis.collectives.transfers.transfers import members_with_waits, transfers
+from tracebraid.analysis.collectives.transfers import members_with_waits, transfers
+from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
 from tracebraid.model.answers import COLLECTIVE_IMBALANCE
-from tracebraid.model.collectives.codes import CollectiveType
-from tracebraid.model.collectives.group_ranks import ranks_listed
+from tracebraid.model.collectives import CollectiveType, ranks_listed
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["collective_imbalance"]
 
 _SPLIT = r"^\s*\[\s*\d+(\s*,\s*\d+)*\s*\]\s*$"
 """A JSON list of integers that are not below 0."""
 
 
-def collective_imbalance(ranks: LinkedRanks, *, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """How evenly all-to-alls load the ranks: `COLLECTIVE_IMBALANCE`.
+@job_analysis(
+    COLLECTIVE_IMBALANCE,
+    Family.COLLECTIVES,
+    needs=(Need.COMMUNICATION,),
+    uses=(Need.SEVERAL_RANKS, Need.STEPS, Need.COLLECTIVES),
+    shown=(
+        "received_imbalance received_most received_max_bytes sent_imbalance sent_most sent_max_bytes "
+        "transfer_ns group is_uneven dtype"
+    ),
+    when_empty="no all-to-all of known size is in the traces",
+    formula="Most bytes that a rank gets, or gives, over the mean of all ranks.",
+    on_page=OnPage(Rows.LONG_TABLE_ROWS, by=("transfer_ns",)),
+)
+def collective_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
+    """Which ranks move the most in uneven all-to-alls?
+
+    How evenly all-to-alls load the ranks: `COLLECTIVE_IMBALANCE`.
 
     Args:
         ranks: the ranks of a job.
-        annotation: what marks a step.
     """
-    del annotation  # It was asked for when members were taken of each rank.
     is_all_to_all = pl.col("type") == CollectiveType.ALL_TO_ALL.value
     ranks = replace(ranks, members=ranks.members.filter(is_all_to_all))
     members = members_with_waits(ranks)
@@ -54,7 +64,7 @@ def collective_imbalance(ranks: LinkedRanks, *, annotation: str = PROFILER_STEP)
 
 
 def _of_peers(members: pl.DataFrame, split: str, size: str) -> pl.DataFrame:
-    """The bytes between the members that are there and each rank of the group: `_key`, `index`, `rank`, `bytes`.
+    """The bytes between the members that exist and each rank of the group: `_key`, `index`, `rank`, `bytes`.
 
     Without a split all ranks of the group have equal parts.
     """

@@ -1,15 +1,13 @@
-"""Which process groups are there over all ranks, and how much of what they communicate was matched?"""
+"""Process groups over all ranks, with matches of their collectives by method: `MATCHED_GROUPS`."""
 
 from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
 from tracebraid.model.answers import MATCHED_GROUPS
-from tracebraid.model.collectives.codes import CollectiveType, MatchMethod
-from tracebraid.model.collectives.group_ranks import ranks_listed
+from tracebraid.model.collectives import CollectiveType, MatchMethod, ranks_listed
 from tracebraid.model.linked_ranks import LinkedRanks
-
-__all__ = ["matched_groups"]
 
 _KEY = ["group", "type"]
 
@@ -23,8 +21,25 @@ _METHODS = {
 _OF_A_PAIR = [CollectiveType.SEND.value, CollectiveType.RECEIVE.value]
 
 
+@job_analysis(
+    MATCHED_GROUPS,
+    Family.COLLECTIVES,
+    needs=(Need.COMMUNICATION,),
+    uses=(Need.SEVERAL_RANKS, Need.COLLECTIVES),
+    shown=(
+        "group type members matched! unmatched! alone open collectives complete by_sequence by_order "
+        "by_alignment by_time disagreeing confidence group_size missing ranks description names"
+    ),
+    formula=(
+        "Members of all ranks are matched by communicator, sequence number, order or time, the best "
+        "first; members = matched + unmatched."
+    ),
+    on_page=OnPage(Rows.JOB_ROWS, by=("members",)),
+)
 def matched_groups(ranks: LinkedRanks) -> pl.DataFrame:
-    """The process groups over all ranks, and what of their collectives was matched by what: `MATCHED_GROUPS`.
+    """Which process groups are there, and what was matched?
+
+    Process groups over all ranks, with matches of their collectives by method: `MATCHED_GROUPS`.
 
     A send that was matched with a receive counts as a collective in the rows of both.
 
@@ -64,7 +79,7 @@ def matched_groups(ranks: LinkedRanks) -> pl.DataFrame:
 
 
 def _collectives(ranks: LinkedRanks) -> pl.DataFrame:
-    """What was matched, by group and type of the members."""
+    """Count matches by group and type of the members."""
     types = ranks.members.select("collective", *_KEY).drop_nulls("collective").unique()
     joined = types.join(ranks.collectives.drop(_KEY), on="collective", how="left")
     size = pl.when(pl.col("type").is_in(_OF_A_PAIR)).then(2).otherwise("group_size")
@@ -79,7 +94,7 @@ def _collectives(ranks: LinkedRanks) -> pl.DataFrame:
 
 
 def _listed(column: str, numbers: pl.DataFrame) -> pl.Series:
-    """Rising numbers as text: `0-3, 7`; null: there are none."""
+    """Format ascending numbers: `0-3, 7`; null if there are none."""
     return pl.Series(column, [_text(row) for row in numbers.get_column(column).to_list()], dtype=pl.String)
 
 

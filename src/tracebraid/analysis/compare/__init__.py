@@ -1,1 +1,1 @@
-"""Two runs against each other: ops matched by where they are called, steps as samples, differences that add up."""
+"""Compare two runs: ops matched by call site, steps as samples, differences that add up."""

@@ -1,4 +1,4 @@
-"""What is to be known before a comparison is believed?"""
+"""Cautions about a comparison: differences between the runs other than the change under test."""
 
 from __future__ import annotations
 
@@ -7,24 +7,22 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.analysis.compare.profiles.rank_profile import RankProfile
+from tracebraid.analysis.compare.profiles import RankProfile
 from tracebraid.model.answers import DiffSetting
-from tracebraid.model.questions.comparison import Caution, CautionCode, Comparison
-
-__all__ = ["EVENT_COST_NS", "cautions"]
+from tracebraid.model.questions import Caution, CautionCode, Comparison
 
 EVENT_COST_NS = 1000
-"""What a host event costs the host while the profiler records it: about 1 µs.
+"""Cost of recording a host event: about 1 µs.
 
 Measured with torch 2.13 on a CPU (least of 15 shuffled rounds of 4,000 calls of `torch.neg` on a busy machine): 0.7 µs
 for an op, 1.7 µs with shapes, 1.5 µs with memory; with stacks 2.2 µs for an op and the frame of its call together, and
 0.2 µs for the frame of a Python function that calls nothing. On an idle machine 1.0 to 1.2 µs for an op with shapes."""
 _COST_SHARE = 0.05
-"""Share of a step from which on the profiler's cost is named."""
+"""Minimum share of a step to report the profiler's cost."""
 _LATE_SHARE = 0.1
-"""Share of a step for which the device waits for the host, from which on the host's cost is the step's."""
+"""Minimum share of a step in which the device waits for the host, so that host cost lengthens the step."""
 _OVERHEAD_SHARE = 0.01
-"""Share of a step from which on the profiler's own events are named: as much as a difference may be."""
+"""Minimum share of a step to report the profiler's own events: the size of a typical difference."""
 _MATCHED_SHARE = 0.5
 """Share of the time of ops that are in both runs below which the runs are of different programs."""
 _RECORDED = (
@@ -40,20 +38,11 @@ def cautions(
     settings: pl.DataFrame,
     given: Sequence[Sequence[RankProfile]],
     compared: Sequence[Sequence[RankProfile]],
-    annotation: str,
 ) -> tuple[Caution, ...]:
-    """What may make the runs differ, or seem to, beside the program; in the order of `CautionCode`.
-
-    Args:
-        found: the comparison.
-        settings: `DIFF_SETTINGS`.
-        given: all ranks of both runs.
-        compared: those that are compared.
-        annotation: what marks a step.
-    """
+    """Find reasons other than the program for differences, in the order of `CautionCode`."""
     values = {row["setting"]: row for row in settings.iter_rows(named=True)}
     noticed = [
-        *_of_steps(found, compared, annotation),
+        *_of_steps(found, compared),
         *_of_ranks(given, values),
         *_of_settings(values),
         *_of_profiler(found, values),
@@ -64,15 +53,13 @@ def cautions(
     return tuple(sorted(noticed, key=lambda caution: order.index(caution.code)))
 
 
-def _of_steps(
-    found: Comparison, compared: Sequence[Sequence[RankProfile]], annotation: str
-) -> Iterator[Caution]:
+def _of_steps(found: Comparison, compared: Sequence[Sequence[RankProfile]]) -> Iterator[Caution]:
     row = found.steps.row(0, named=True)
     for run, ranks in zip("ab", compared, strict=True):
         if not row[f"{run}_ns"]:
             yield Caution(CautionCode.EMPTY, {"run": run})
         elif not all(rank.has_steps for rank in ranks):
-            yield Caution(CautionCode.NO_STEPS, {"run": run, "annotation": annotation})
+            yield Caution(CautionCode.NO_STEPS, {"run": run, "annotation": ranks[0].annotation})
     with_steps = all(rank.has_steps for ranks in compared for rank in ranks)
     if row["low_ns"] is None and with_steps and not _is_drifting(row):
         yield Caution(CautionCode.FEW_STEPS, {"a": row["steps_a"], "b": row["steps_b"]})

@@ -1,4 +1,4 @@
-"""By how much do two samples differ, and can that be chance?
+"""Estimate the difference of two samples, with an interval and the probability that it is chance.
 
 The test is Mann and Whitney's U (1947), the estimate and its interval are Hodges and Lehmann's (1963): they assume no
 distribution, and a few steps that are slow for reasons of their own do not hide a difference. Where successive steps
@@ -12,19 +12,120 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.compare.dependence import Dependence, dependence
-from tracebraid.analysis.compare.mean_ranks import mean_ranks
-from tracebraid.analysis.distributions.student import student_quantile, student_within
-
-__all__ = ["ALPHA", "Tested", "compare_rows", "holm"]
+from tracebraid.analysis.compare.profiles import RunProfile
+from tracebraid.analysis.distributions import student_quantile, student_within
+from tracebraid.model.answers import DIFF_STEPS
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 
+
+def mean_ranks(values: _Ints) -> tuple[_Floats, _Floats]:
+    """Ranks of the values of each row, from 1.
+
+    And for each row the sum of size^3 - size over groups of equal values.
+    """
+    rows, width = values.shape
+    order = np.argsort(values, axis=1, kind="stable")
+    ordered = np.take_along_axis(values, order, axis=1)
+    opens = np.ones(ordered.shape, dtype=np.bool_)
+    opens[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    group = np.cumsum(opens.ravel()) - 1
+    size = np.bincount(group)
+    position = np.tile(np.arange(1, width + 1), rows)
+    mean_rank = np.bincount(group, weights=position) / size
+    ranks = np.empty(values.shape)
+    np.put_along_axis(ranks, order, mean_rank[group].reshape(values.shape), axis=1)
+    ties = np.zeros(rows)
+    np.add.at(ties, np.flatnonzero(opens.ravel()) // width, (size**3 - size).astype(np.float64))
+    return ranks, ties
+
+
+_SHOWS = 2.6
+"""Standard deviations above what independent steps have, from which on an autocorrelation is believed: in one of 100
+rows of independent steps, by either run or both. Widening for less costs power in every comparison, for steps that are
+independent."""
+_LEAST_STEPS = 10
+"""Minimum steps of a run for a meaningful autocorrelation."""
+_HIGHEST = 0.95
+"""Autocorrelations above count as this: a step is worth 1/39."""
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """Effect of dependent steps on each row.
+
+    Args:
+        inflation: by how much the variance of a difference of two runs is larger; 1: steps are independent.
+        effective: effective number of independent steps of both runs.
+        within: by how much a run differs from itself: its second half from its first; 0: steps are independent.
+    """
+
+    inflation: _Floats
+    effective: _Floats
+    within: _Floats
+
+
+def dependence(a: _Ints, b: _Ints) -> Dependence:
+    """Effective sample sizes by the lag-1 autocorrelation r: n (1 - r) / (1 + r) (Bayley, Hammersley, 1946)."""
+    counts = [values.shape[1] for values in (a, b)]
+    found = [autocorrelations(values) for values in (a, b)]
+    known = [count if count >= _LEAST_STEPS else 0 for count in counts]
+    inflation = np.ones(len(a))
+    if not any(known):
+        return Dependence(inflation, np.full(len(a), float(sum(counts))), np.zeros(len(a)))
+    together = (found[0] * known[0] + found[1] * known[1]) / sum(known)
+    shows = _is_shown(together, sum(known))
+    for r, count in zip(found, known, strict=True):
+        shows |= _is_shown(r, count)
+    each = [np.where(shows, _inflation(r, n), 1.0) for r, n in zip(found, known, strict=True)]
+    weights = [1 / count for count in counts]
+    inflation = sum(v * weight for v, weight in zip(each, weights, strict=True)) / sum(weights)
+    effective = sum(count / v for v, count in zip(each, counts, strict=True))
+    within = np.maximum(*(_between_halves(values) for values in (a, b)))
+    return Dependence(np.asarray(inflation), np.asarray(effective), np.where(shows, within, 0.0))
+
+
+def autocorrelations(values: _Ints) -> _Floats:
+    """Rank autocorrelation of successive values of each row, robust to single slow steps; else 0."""
+    ranks, _ = mean_ranks(values)
+    ranks = ranks - (values.shape[1] + 1) / 2
+    whole = (ranks * ranks).sum(axis=1)
+    shared = (ranks[:, 1:] * ranks[:, :-1]).sum(axis=1)
+    found: _Floats = np.divide(shared, whole, out=np.zeros(len(values)), where=whole > 0)
+    return found
+
+
+def _between_halves(values: _Ints) -> _Floats:
+    half = values.shape[1] // 2
+    if not half:
+        return np.zeros(len(values))
+    found: _Floats = np.abs(np.median(values[:, -half:], axis=1) - np.median(values[:, :half], axis=1))
+    return found
+
+
+def _is_shown(r: _Floats, count: int) -> NDArray[np.bool_]:
+    """Independent steps have an autocorrelation of -1/n on average, with a standard deviation of 1 / sqrt(n)."""
+    if not count:
+        return np.zeros(len(r), dtype=np.bool_)
+    found: NDArray[np.bool_] = r > _SHOWS / np.sqrt(count) - 1 / count
+    return found
+
+
+def _inflation(r: _Floats, count: int) -> _Floats:
+    """(1 + r) / (1 - r), of the r without the bias of short samples: -(1 + 3 r) / n, Kendall (1954)."""
+    if not count:
+        return np.ones(len(r))
+    true = np.clip((r + 1 / count) / (1 - 3 / count), 0.0, _HIGHEST)
+    found: _Floats = (1 + true) / (1 - true)
+    return found
+
+
 _SIGMAS = 3.0
-"""How many standard deviations of a normal distribution the confidence is worth."""
+"""Standard deviations of a normal distribution that correspond to the confidence."""
 ALPHA = math.erfc(_SIGMAS / math.sqrt(2))
 """Probability of a false alarm, 0.27 %: intervals hold with 1 - ALPHA.
 
@@ -37,14 +138,14 @@ _LEAST_P = 1e-300
 _EXACT_PAIRS = 2500
 """Pairs of steps up to which the distribution of U is computed; beyond it is normal to a part in a thousand."""
 _QUANTILES = 50
-"""Values of a sample from which the interval of many is computed: its quantiles, evenly spaced."""
+"""Number of evenly spaced quantiles that represent a larger sample."""
 _CELLS = 4_000_000
 """Differences of pairs that are held at once: 32 MB."""
 
 
 @dataclass(frozen=True)
 class Tested:
-    """Of each row, how the second sample differs from the first.
+    """Difference of the second sample from the first, by row.
 
     Args:
         shift: the median of the differences of all pairs.
@@ -67,12 +168,7 @@ class Tested:
 
 
 def compare_rows(a: _Ints, b: _Ints) -> Tested:
-    """Compare the rows of two matrices: each row is a sample of the one and a sample of the other.
-
-    Args:
-        a: rows x values of the first run, in the order of time.
-        b: rows x values of the second.
-    """
+    """Compare the rows of two matrices: each row is a sample of the one and a sample of the other."""
     first, second = a.shape[1], b.shape[1]
     if not len(a) or not first or not second:
         nothing = np.full(len(a), np.nan)
@@ -103,7 +199,7 @@ def holm(p: _Floats) -> _Floats:
 
 
 def _sigmas(depends: Dependence) -> _Floats:
-    """By how many standard deviations U must be off.
+    """Standard deviations by which U must deviate.
 
     Where steps depend on each other, U varies by sqrt(inflation) more, and of few effective steps this is known badly:
     Student's distribution takes the place of the normal one.
@@ -165,7 +261,7 @@ def _lower_tail(first: int, second: int) -> _Floats:
 
 
 def _rank_of_bound(first: int, second: int, tail: _Floats | None, sigmas: float) -> int:
-    """How many of the least differences lie below the interval; -1: all samples are too small for an interval."""
+    """Return the number of smallest differences below the interval; -1: the samples are too small for an interval."""
     if tail is not None:
         half = ALPHA / 2 if sigmas == _SIGMAS else math.erfc(sigmas / math.sqrt(2)) / 2
         return int(np.searchsorted(tail, half, side="right")) - 1
@@ -202,3 +298,149 @@ def _thinned(values: _Ints) -> _Ints:
     wanted = (np.arange(_QUANTILES) * 2 + 1) * values.shape[1] // (2 * _QUANTILES)
     thinned: _Ints = ordered[:, wanted]
     return thinned
+
+
+_Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfRun:
+    """Rows of a run by step.
+
+    Args:
+        run: the run.
+        ns: rows x samples: times, summed over ranks.
+        counts: rows x samples: how often, summed over ranks.
+    """
+
+    run: RunProfile
+    ns: _Ints
+    counts: _Ints
+
+    @property
+    def is_there(self) -> _Bools:
+        """Return whether each row is in any step."""
+        return np.asarray((self.counts > 0).any(axis=1))
+
+    @property
+    def is_irregular(self) -> _Bools:
+        """Return whether each row is in some steps and not in others."""
+        return np.asarray(self.is_there & (self.counts == 0).any(axis=1))
+
+    @property
+    def mean_counts(self) -> _Floats:
+        """Return how often each row is in a step and rank."""
+        found: _Floats = self.counts.sum(axis=1) / self.run.divisor
+        return found
+
+
+def matrix(frame: pl.DataFrame, rows: _Ints, count: int, samples: int, column: str) -> _Ints:
+    """A column of a frame as rows x samples; 0 if nothing is."""
+    found = np.zeros((count, samples), dtype=np.int64)
+    inside = rows >= 0
+    np.add.at(
+        found,
+        (rows[inside], frame.get_column("sample").to_numpy()[inside]),
+        frame.get_column(column).to_numpy()[inside],
+    )
+    return found
+
+
+def means(totals: _Ints, run: RunProfile) -> _Ints:
+    """Totals over all steps and ranks as means of one, to the nearest integer."""
+    found: _Ints = (2 * totals + run.divisor) // (2 * run.divisor)
+    return found
+
+
+def change_of_counts(a: RowsOfRun, b: RowsOfRun) -> _Bools:
+    """Return whether no step of one run has a count within the range of the other."""
+    if not a.run.samples or not b.run.samples:
+        return np.zeros(len(a.counts), dtype=np.bool_)
+    more = b.counts.min(axis=1) > a.counts.max(axis=1)
+    found: _Bools = more | (b.counts.max(axis=1) < a.counts.min(axis=1))
+    return found
+
+
+def tested_pairs(a: RowsOfRun, b: RowsOfRun, wanted: _Bools) -> Tested:
+    """Each row's shift for a step and rank, with its interval and its probability; NaN if it is not wanted."""
+    rows = np.flatnonzero(wanted)
+    tested = compare_rows(a.ns[rows], b.ns[rows])
+    ranks = max(1, len(a.run.ranks))
+    found = [np.full(len(wanted), np.nan) for _ in range(5)]
+    times = (tested.shift / ranks, tested.low / ranks, tested.high / ranks)
+    for whole, part in zip(found, (*times, tested.p, tested.effective), strict=True):
+        whole[rows] = part
+    return Tested(*found)
+
+
+def shift_columns(tested: Tested) -> list[pl.Series]:
+    """`shift_ns`, `low_ns` and `high_ns`; null for NaN."""
+    columns = {"shift_ns": tested.shift, "low_ns": tested.low, "high_ns": tested.high}
+    return [
+        pl.Series(name, values + 0.0, dtype=pl.Float64).fill_nan(None) for name, values in columns.items()
+    ]
+
+
+def significance_columns(p: _Floats) -> list[pl.Series]:
+    """`p` and `significant`; null for NaN."""
+    known = pl.Series("p", p, dtype=pl.Float64).fill_nan(None)
+    return [known, (known <= ALPHA).alias("significant")]
+
+
+def diff_steps(a: RunProfile, b: RunProfile) -> pl.DataFrame:
+    """The step's time over all ranks, and of each: `model.answers.DIFF_STEPS`.
+
+    The time of a job's step is the mean of its ranks: it is what parts of ranks add up to, and needs no common clock.
+    """
+    first, second = (np.concatenate([run.spans.sum(axis=0, keepdims=True), run.spans]) for run in (a, b))
+    tested = compare_rows(first, second)
+    counts = [len(a.ranks), *[1] * len(a.ranks)]
+    found = pl.concat(
+        _row(first[row], second[row], tested.row(row), ranks) for row, ranks in enumerate(counts)
+    )
+    depends = {
+        f"autocorrelation_{run}": autocorrelations(spans) for run, spans in (("a", first), ("b", second))
+    }
+    ranks = pl.Series("rank", [None, *a.ranks], dtype=pl.Int64)
+    return DIFF_STEPS.conform(
+        found.with_columns(
+            ranks,
+            *(pl.Series(name, values, dtype=pl.Float64) for name, values in depends.items()),
+            pl.Series("effective_steps", tested.effective, dtype=pl.Float64),
+            pl.lit(a.samples).alias("steps_a"),
+            pl.lit(b.samples).alias("steps_b"),
+            pl.lit(a.left_out).alias("left_out_a"),
+            pl.lit(b.left_out).alias("left_out_b"),
+        )
+    )
+
+
+def mean_span(spans: _Ints, divisor: int) -> int:
+    """The mean of some lengths, in whole ns, rounded down: parts are rounded so that they add up to it."""
+    return int(spans.sum()) // max(1, divisor)
+
+
+def _row(first: _Ints, second: _Ints, tested: Tested, ranks: int) -> pl.DataFrame:
+    mean_a, mean_b = (mean_span(spans, len(spans) * ranks) for spans in (first, second))
+    medians = [float(np.median(spans)) / ranks if len(spans) else None for spans in (first, second)]
+    shift, low, high = (
+        (column / ranks) if column.is_not_null().all() else column for column in shift_columns(tested)
+    )
+    median = medians[0]
+    shift_share = (
+        float(tested.shift[0]) / ranks / median if median and not np.isnan(tested.shift[0]) else None
+    )
+    return pl.DataFrame(
+        {
+            "a_ns": [mean_a],
+            "b_ns": [mean_b],
+            "difference_ns": [mean_b - mean_a],
+            "difference_share": pl.Series([(mean_b - mean_a) / mean_a if mean_a else None], dtype=pl.Float64),
+            "median_a_ns": pl.Series([medians[0]], dtype=pl.Float64),
+            "median_b_ns": pl.Series([medians[1]], dtype=pl.Float64),
+            "shift_ns": shift,
+            "low_ns": low,
+            "high_ns": high,
+            "shift_share": pl.Series([shift_share], dtype=pl.Float64),
+        }
+    ).with_columns(significance_columns(tested.p))

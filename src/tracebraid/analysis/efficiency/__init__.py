@@ -1,1 +1,1 @@
-"""Questions about efficiency: what ops compute and move, how near to the device's limits, and what is lost."""
+"""Efficiency analyses: computation and data movement of ops, device limits, and lost time."""

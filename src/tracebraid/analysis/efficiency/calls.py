@@ -1,18 +1,72 @@
-"""What each op was called with, from the Kineto trace and, where that has no more, from the Execution Trace."""
+"""Arguments of each op, from the Kineto trace, else from the Execution Trace; and its cost by them."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.efficiency.element_types import TYPE_OF_COLLECTIVE
-from tracebraid.analysis.efficiency.formulas.collectives import COLLECTIVE_PREFIX
-from tracebraid.analysis.efficiency.list_types import with_list_types
-from tracebraid.analysis.event_columns import fetched, rows_of_events
+from tracebraid.analysis.device import device_events, fetched, rows_of_events
+from tracebraid.analysis.efficiency.movement_formulas import COLLECTIVE_PREFIX
+from tracebraid.analysis.efficiency.operands import (
+    TYPE_OF_COLLECTIVE,
+    CachedKeysError,
+    Cost,
+    UnknownOperandError,
+    operands_of,
+)
+from tracebraid.analysis.efficiency.rules import cost_of, family_of, rule_of
+from tracebraid.model.answers.efficiency import UnknownFlops
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.device_peaks import COMPUTE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["SIGNATURE", "calls_of", "has_shapes"]
+_LIST = '"TensorList"'
+"""All that a Kineto trace says of the types of a list, in the JSON text of an op's types."""
+
+_ELEMENT = (
+    r"(?:CatArrayBatchedCopy\w*|[a-z]Functor)<(?:[^<,]*::)?"
+    r"(float|double|(?:c10::)?(?:Half|BFloat16)|long|int|short|signed char|unsigned char|bool|OpaqueType<\d+u>)[,>]"
+)
+"""The first template argument of PyTorch's kernels for lists: that of `cat`, and of what `multi_tensor_apply` calls."""
+
+_TWO_TYPES = "CopyFunctor<"
+"""Ops that copy a list to another type."""
+
+
+def with_list_types(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """`input_types` with `TensorList(float)` for `TensorList`, where all kernels of the op name one type.
+
+    Kernels of `cat` name but the size of an element: `TensorList(OpaqueType<2u>)`.
+    """
+    types = pl.col("input_types")
+    lists = calls.filter(types.str.contains(_LIST, literal=True)).select(pl.col("event_id").alias("op_event"))
+    if lists.is_empty() or not linked.timeline.has_device:
+        return calls
+    name, element = pl.col("name"), pl.col("element")
+    found = (
+        device_events(linked)
+        .filter(pl.col("kind") == COMPUTE)
+        .join(lists, on="op_event", how="semi")
+        .select(
+            pl.col("op_event").alias("event_id"),
+            pl.when(~name.str.contains(_TWO_TYPES, literal=True))
+            .then(name.str.extract(_ELEMENT))
+            .str.replace(r"^(Half|BFloat16)$", "c10::$1")
+            .alias("element"),
+        )
+        .group_by("event_id")
+        .agg(element.first(), element.null_count().alias("unnamed"), element.n_unique().alias("types"))
+        .filter((pl.col("unnamed") == 0) & (pl.col("types") == 1))
+    )
+    named = pl.concat_str(pl.lit('"TensorList('), "element", pl.lit(')"'))
+    joined = calls.join(
+        found.select("event_id", named.alias("named")), on="event_id", how="left", maintain_order="left"
+    )
+    replaced = types.str.split(_LIST).list.join(pl.col("named"))
+    return joined.with_columns(
+        pl.when(pl.col("named").is_not_null()).then(replaced).otherwise(types).alias("input_types")
+    ).drop("named")
+
 
 SIGNATURE = [
     "rule",
@@ -24,7 +78,7 @@ SIGNATURE = [
     "output_types",
     "group_size",
 ]
-"""What makes the cost of two ops equal."""
+"""Key of ops with equal cost."""
 
 _LIST_TYPE = "TensorList"
 """All that a Kineto trace says of the types of a list of tensors."""
@@ -41,7 +95,7 @@ def calls_of(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def has_shapes(linked: LinkedTrace) -> bool:
-    """Whether either trace has the shapes of any op: without, no cost is known but that of collectives."""
+    """Return whether either trace has the shapes of any op: without, no cost is known but that of collectives."""
     return linked.derived(_has_shapes)
 
 
@@ -88,7 +142,7 @@ def _with_execution_trace(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFr
 
 
 def _arguments(linked: LinkedTrace) -> pl.DataFrame:
-    """By event: inputs and outputs of the op's node, as the JSON text of lists."""
+    """Inputs and outputs of each op's node, as JSON text of lists."""
     et = linked.et
     assert et is not None, "it has an Execution Trace"
     quoted = pl.concat_str(pl.lit('"'), as_text("type"), pl.lit('"'))
@@ -150,3 +204,56 @@ def _with_collectives(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
         ),
         pl.coalesce("group_size", world).alias("group_size"),
     ).drop("stated_dims", "stated_types")
+
+
+_COST_COLUMNS = {
+    "family": pl.String,
+    "has_rule": pl.Boolean,
+    "is_composite": pl.Boolean,
+    "precision": pl.String,
+    "flops": pl.Int64,
+    "unknown_flops": pl.String,
+    "causal_flops": pl.Int64,
+    "bytes": pl.Int64,
+    "repeated_flops": pl.Int64,
+}
+_UNKNOWN_COST = Cost(None, None)
+
+
+def calls_with_costs(linked: LinkedTrace) -> pl.DataFrame:
+    """The rows of `calls_of` with family, has_rule, is_composite, precision, flops, unknown_flops, causal_flops, bytes
+    and repeated_flops.
+
+    An op that lies in another of these has its own cost all the same: who adds them up says which count.
+    """
+    return linked.derived(_calls_with_costs)
+
+
+def _calls_with_costs(linked: LinkedTrace) -> pl.DataFrame:
+    calls = calls_of(linked)
+    unique = calls.select(SIGNATURE).unique(maintain_order=True)
+    rows = [_costs_of_call(signature) for signature in unique.iter_rows()]
+    costs = pl.concat([unique, pl.DataFrame(rows, schema=_COST_COLUMNS, orient="row")], how="horizontal")
+    return calls.join(costs, on=SIGNATURE, how="left", nulls_equal=True, maintain_order="left")
+
+
+def _costs_of_call(signature: tuple[object, ...]) -> tuple[object, ...]:
+    name, *texts, group_size = signature
+    rule = rule_of(str(name))
+    if rule is None:
+        family = family_of(str(name)).value
+        return (family, False, False, None, None, UnknownFlops.NO_FORMULA.value, None, None, None)
+    inputs = [text if isinstance(text, str) else None for text in texts]
+    size = group_size if isinstance(group_size, int) else None
+    why = UnknownFlops.OPERANDS
+    try:
+        operands = operands_of(str(name), tuple(inputs[:4]), tuple(inputs[4:]), size)
+        found = cost_of(rule, operands)
+    except (UnknownOperandError, RecursionError) as error:
+        found = _UNKNOWN_COST
+        if isinstance(error, CachedKeysError):
+            why = UnknownFlops.CACHED_KEYS
+    precision = None if found.precision is None else found.precision.value
+    unknown = why.value if found.flops is None else None
+    amounts = (found.flops, unknown, found.causal_flops, found.size_bytes, found.repeated_flops)
+    return (rule.family.value, True, rule.composite, precision, *amounts)

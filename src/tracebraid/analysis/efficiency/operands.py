@@ -1,24 +1,159 @@
-"""What an op was called with: tensors with shapes, types and strides, and the values of other arguments."""
+"""Operands of an op: tensors with shapes, types and strides, and the values of other arguments."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tracebraid.analysis.efficiency.element_types import BITS
+from tracebraid.model.answers.efficiency import OpFamily
+from tracebraid.model.device_peaks import Precision
 
-__all__ = ["Operands", "Tensor", "UnknownOperandError", "operands_of"]
+BITS: dict[str, int] = {
+    "bool": 8,
+    "unsigned char": 8,
+    "signed char": 8,
+    "short": 16,
+    "short int": 16,
+    "unsigned short": 16,
+    "short unsigned int": 16,
+    "int": 32,
+    "unsigned int": 32,
+    "long": 64,
+    "long int": 64,
+    "long long": 64,
+    "unsigned long": 64,
+    "long unsigned int": 64,
+    "c10::Float4_e2m1fn_x2": 8,
+    "c10::Float8_e4m3fn": 8,
+    "c10::Float8_e4m3fnuz": 8,
+    "c10::Float8_e5m2": 8,
+    "c10::Float8_e5m2fnuz": 8,
+    "c10::Float8_e8m0fnu": 8,
+    "c10::Half": 16,
+    "c10::BFloat16": 16,
+    "float": 32,
+    "double": 64,
+    "c10::complex<c10::Half>": 32,
+    "c10::complex<float>": 64,
+    "c10::complex<double>": 128,
+    "c10::quint4x2": 4,
+    "c10::quint2x4": 2,
+    "c10::qint8": 8,
+    "c10::quint8": 8,
+    "c10::qint32": 32,
+    **{f"OpaqueType<{size}u>": 8 * size for size in (1, 2, 4, 8, 16)},
+}
+"""Bits of an element, by the C++ name of its type. `Float4_e2m1fn_x2` holds two numbers in an element."""
+
+TYPE_OF_COLLECTIVE: dict[str, str] = {
+    "Bool": "bool",
+    "Byte": "unsigned char",
+    "Char": "signed char",
+    "Short": "short int",
+    "Int": "int",
+    "Long": "long int",
+    "Half": "c10::Half",
+    "BFloat16": "c10::BFloat16",
+    "Float": "float",
+    "Double": "double",
+    "Float8_e4m3fn": "c10::Float8_e4m3fn",
+    "Float8_e4m3fnuz": "c10::Float8_e4m3fnuz",
+    "Float8_e5m2": "c10::Float8_e5m2",
+    "Float8_e5m2fnuz": "c10::Float8_e5m2fnuz",
+}
+"""The C++ name of an element type that the arguments of a collective name as `c10::ScalarType` prints it."""
+
+SCALAR_TYPES: dict[int, str] = {
+    0: "unsigned char",
+    1: "signed char",
+    2: "short int",
+    3: "int",
+    4: "long int",
+    5: "c10::Half",
+    6: "float",
+    7: "double",
+    9: "c10::complex<float>",
+    10: "c10::complex<double>",
+    11: "bool",
+    15: "c10::BFloat16",
+    23: "c10::Float8_e5m2",
+    24: "c10::Float8_e4m3fn",
+}
+"""Element types by their numbers in `c10::ScalarType`, which is how a `dtype` argument is written."""
+
+_FLOATS = ["c10::Float8_e5m2", "c10::Float8_e4m3fn", "c10::Half", "c10::BFloat16", "float", "double"]
+_INTEGERS = [
+    "unsigned char",
+    "signed char",
+    "short",
+    "short int",
+    "int",
+    "long",
+    "long int",
+]
+_ORDER = ["bool", *_INTEGERS, *_FLOATS, "c10::complex<float>", "c10::complex<double>"]
+
+
+def precision_of(dtype: str) -> Precision | None:
+    """Return the precision in which a device multiplies such elements; None if unknown."""
+    if dtype.startswith("c10::Float8"):
+        return Precision.FP8
+    return {
+        "double": Precision.FP64,
+        "c10::complex<double>": Precision.FP64,
+        "float": Precision.FP32,
+        "c10::complex<float>": Precision.FP32,
+        "c10::Half": Precision.FP16,
+        "c10::BFloat16": Precision.BF16,
+        "signed char": Precision.INT8,
+        "unsigned char": Precision.INT8,
+        "c10::qint8": Precision.INT8,
+        "c10::quint8": Precision.INT8,
+        "c10::Float4_e2m1fn_x2": Precision.FP4,
+    }.get(dtype)
+
+
+def promoted(tensors: list[str], numbers: list[str]) -> str:
+    """The type of the result of an elementwise op, after PyTorch's rules of type promotion.
+
+    Numbers and tensors without dimensions count only where their category (bool, integer, float, complex) is higher
+    than that of all tensors with dimensions; a float then makes `float`.
+    """
+    if not tensors:
+        return max(numbers, key=_rank, default="")
+    best = max(tensors, key=_rank)
+    other = max(numbers, key=_rank, default=best)
+    if _category(other) <= _category(best):
+        return best
+    return "float" if other in _FLOATS else other
+
+
+def _rank(dtype: str) -> int:
+    return _ORDER.index(dtype) if dtype in _ORDER else -1
+
+
+def _category(dtype: str) -> int:
+    if dtype in _INTEGERS:
+        return 1
+    return 0 if dtype == "bool" else 3 if "complex" in dtype else 2
+
 
 _NO_TENSOR = ("", "Scalar", "ScalarList", "TensorList", "OptionalTensorList", "None", "GenericList")
 _SCALARS = ("Int", "Double", "Bool", "String", "Device", "Stream", "Object", "Generator", "Storage", "SymInt")
 _UNDEFINED = "nullptr (uninitialized)"
-_ET_TENSOR, _ET_LIST, _NAMED_LIST = "Tensor(", "GenericList[", "TensorList("
+_ET_TENSOR = "Tensor("
+_ET_LIST = "GenericList["
+_NAMED_LIST = "TensorList("
 
 
 class UnknownOperandError(ValueError):
-    """The trace does not say what a rule needs to know."""
+    """A rule needs data that the trace does not contain."""
+
+
+class CachedKeysError(UnknownOperandError):
+    """Shapes do not say how many cached keys each query meets."""
 
 
 @dataclass(frozen=True)
@@ -51,19 +186,11 @@ class Tensor:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that reading all of it moves at least.
-
-        Raises:
-            UnknownOperandError: its type is not known.
-        """
+        """Bytes that reading all of it moves at least."""
         return self.bytes_of(self.stored)
 
     def bytes_of(self, elements: int) -> int:
-        """Bytes of a number of its elements.
-
-        Raises:
-            UnknownOperandError: its type is not known.
-        """
+        """Bytes of a number of its elements."""
         if self.dtype not in BITS:
             raise UnknownOperandError(self.dtype)
         return -(-elements * BITS[self.dtype] // 8)
@@ -84,7 +211,7 @@ class Operands:
         name: the op.
         values: a tensor, a list of tensors, or None for what is neither.
         scalars: each argument that is neither as text, as the trace has it; empty: not recorded.
-        outputs: as `values`; None where no trace has them.
+        outputs: as `values`; None if no trace has them.
         group_size: ranks of a collective's process group; None: unknown.
     """
 
@@ -95,49 +222,33 @@ class Operands:
     group_size: int | None = None
 
     def tensor(self, position: int) -> Tensor:
-        """The tensor there.
-
-        Raises:
-            UnknownOperandError: there is none.
-        """
+        """The tensor there."""
         found = self.optional(position)
         if found is None:
             raise UnknownOperandError(position)
         return found
 
     def optional(self, position: int) -> Tensor | None:
-        """The tensor there; None where there is none."""
+        """Return the tensor at a position; None if there is none."""
         found = self.values[position] if 0 <= position < len(self.values) else None
         return found if isinstance(found, Tensor) else None
 
     def tensors(self, position: int) -> tuple[Tensor, ...]:
-        """The tensors of a list, or a tensor alone.
-
-        Raises:
-            UnknownOperandError: there is neither.
-        """
+        """Return the tensors of a list, or a single tensor as a list."""
         found = self.values[position] if 0 <= position < len(self.values) else None
         if found is None:
             raise UnknownOperandError(position)
         return (found,) if isinstance(found, Tensor) else found
 
     def output(self, position: int) -> Tensor:
-        """An output.
-
-        Raises:
-            UnknownOperandError: no trace has it.
-        """
+        """An output."""
         found = self.outputs[position] if self.outputs and position < len(self.outputs) else None
         if not isinstance(found, Tensor):
             raise UnknownOperandError(position)
         return found
 
     def ints(self, position: int) -> list[int]:
-        """The integers of a list, or an integer alone.
-
-        Raises:
-            UnknownOperandError: the trace does not have them.
-        """
+        """Return the integers of a list, or a single integer as a list."""
         try:
             return [int(word) for word in self._words(position)]
         except ValueError as error:
@@ -151,18 +262,14 @@ class Operands:
         return found[0]
 
     def flags(self, position: int) -> list[bool]:
-        """The truth values of a list, or a truth value alone.
-
-        Raises:
-            UnknownOperandError: the trace does not have them.
-        """
+        """Return the booleans of a list, or a single boolean as a list."""
         words = [word.lower() for word in self._words(position)]
         if not words or any(word not in ("true", "false") for word in words):
             raise UnknownOperandError(position)
         return [word == "true" for word in words]
 
     def has_scalar(self, position: int) -> bool:
-        """Whether the value of an argument was recorded."""
+        """Return whether the value of an argument was recorded."""
         return 0 <= position < len(self.scalars) and self.scalars[position] not in ("", "None")
 
     def _words(self, position: int) -> list[str]:
@@ -177,17 +284,7 @@ def operands_of(
     outputs: tuple[str | None, ...] = (),
     group_size: int | None = None,
 ) -> Operands:
-    """What an op was called with.
-
-    Args:
-        name: the op.
-        inputs: JSON text of shapes, types, strides and concrete values; None where they were not recorded.
-        outputs: the same of shapes and types.
-        group_size: ranks of a collective's process group.
-
-    Raises:
-        UnknownOperandError: it cannot be read.
-    """
+    """Arguments of an op's call."""
     dims, types, strides, scalars = (_parsed(text) for text in inputs)
     values = _values(dims or [], types or [], strides or [])
     of_outputs = [_parsed(text) for text in outputs]
@@ -248,3 +345,65 @@ def _strides_of(strides: object) -> tuple[int, ...] | None:
 def _text(value: object) -> str:
     text = str(value)
     return "" if text.startswith("<") else text
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The cost of an op.
+
+    Args:
+        flops: floating-point operations, a multiply-add as two; None: unknown.
+        size_bytes: bytes read and written at least, each tensor once; None: unknown.
+        precision: in what it computes; None: unknown, or nothing.
+        causal_flops: the operations less those that a causal mask leaves out; None: as many.
+        repeated_flops: FLOPs within the op that recompute unsaved results of the forward pass.
+    """
+
+    flops: int | None
+    size_bytes: int | None
+    precision: Precision | None = None
+    causal_flops: int | None = None
+    repeated_flops: int = 0
+
+
+Formula = Callable[[Operands], Cost]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Formula for ops of a name.
+
+    Args:
+        family: what kind of work it is.
+        formula: from operands to cost; raises `UnknownOperandError`.
+        composite: it counts only where no op inside it is known to compute.
+    """
+
+    family: OpFamily
+    formula: Formula
+    composite: bool = False
+
+
+def bytes_of(reads: Iterable[Tensor | None], writes: Iterable[Tensor | None]) -> int | None:
+    """Bytes of tensors read and written; None if a type is not known.
+
+    A read tensor counts its stored elements, a written one all elements.
+    """
+    try:
+        read = sum(tensor.size_bytes for tensor in reads if tensor is not None)
+        return read + sum(tensor.bytes_of(tensor.numel) for tensor in writes if tensor is not None)
+    except UnknownOperandError:
+        return None
+
+
+def cost(
+    flops: int | None,
+    reads: Iterable[Tensor | None],
+    writes: Iterable[Tensor | None],
+    computes: Tensor | None = None,
+) -> Cost:
+    """A cost of FLOPs and tensors."""
+    precision = Precision.VECTOR if flops else None
+    if computes is not None:
+        precision = precision_of(computes.dtype)
+    return Cost(flops, bytes_of(reads, writes), precision)

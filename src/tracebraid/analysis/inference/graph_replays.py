@@ -1,28 +1,32 @@
-"""Which graphs are replayed, how often, and how much of the device's time do they take?"""
+"""Graphs and their replays, the most device time first."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.answering import answer
-from tracebraid.analysis.device.device_events import device_events_by_step
-from tracebraid.analysis.device.graph_events import graph_events, has_graphs
-from tracebraid.analysis.step_rows import NO_STEP
+from tracebraid.analysis.answering import NO_STEP, answer
+from tracebraid.analysis.device import device_events_by_step, graph_events, has_graphs
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
-from tracebraid.model.answers.inference import GRAPH_REPLAYS
-from tracebraid.model.call_names import CallAction, call_does
+from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
+from tracebraid.model.answers.efficiency import GRAPH_REPLAYS
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["graph_replays"]
+from tracebraid.model.name_rules import CallAction, call_does
 
 
-def graph_replays(
-    linked: LinkedTrace, annotation: str = PROFILER_STEP, per_step: bool = False
-) -> pl.DataFrame:
-    """Graphs and their replays, the most device time first: `model.answers.GRAPH_REPLAYS`.
+@analysis(
+    GRAPH_REPLAYS,
+    Family.INFERENCE,
+    needs=(Need.GRAPH_LAUNCHES,),
+    shown="api graph_id replays device_ns share mean_device_ns kernels_per_replay host_ns",
+    formula=("A replay is a call that launches a graph, with all device events of its correlation."),
+    on_page=OnPage(Rows.TABLE_ROWS, by=("device_ns",)),
+)
+def graph_replays(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
+    """Which graphs are replayed, and how often?
+
+    Graphs and their replays, the most device time first.
 
     A replay is a call whose name ends in `GraphLaunch` before suffixes, with the device events of its correlation;
     a call without any counts as a replay of 0 events. Where the call is not in the trace, events with a graph's id
@@ -30,13 +34,12 @@ def graph_replays(
 
     Args:
         linked: one rank.
-        annotation: what marks a step, see `steps`.
         per_step: rows for each step in which they were launched, instead of over all.
     """
     if not has_graphs(linked):
         return GRAPH_REPLAYS.empty()
-    replays = _replays(linked, annotation)
-    device = device_events_by_step(linked, annotation).select("step", "dur_ns")
+    replays = _replays(linked)
+    device = device_events_by_step(linked).select("step", "dur_ns")
     if not per_step:
         replays, device = replays.with_columns(NO_STEP), device.with_columns(NO_STEP)
     total = device.group_by("step").agg(pl.col("dur_ns").sum().alias("total_ns"))
@@ -55,12 +58,12 @@ def graph_replays(
             pl.when(pl.col("total_ns") > 0).then(device_ns / pl.col("total_ns")).alias("share"),
         )
         .sort(["device_ns", "api", "graph_id", "kernels_per_replay"], descending=[True, False, False, False])
-        .pipe(in_order_of_steps, linked, annotation)
-        .pipe(lambda frame: answer(GRAPH_REPLAYS, frame, linked, annotation))
+        .pipe(in_order_of_steps, linked)
+        .pipe(lambda frame: answer(GRAPH_REPLAYS, frame, linked))
     )
 
 
-def _replays(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+def _replays(linked: LinkedTrace) -> pl.DataFrame:
     """One row per replay: step, api, graph_id, kernels_per_replay, host_ns, device_ns."""
     calls = (
         linked.timeline.of_role(Role.CALL)
@@ -72,7 +75,7 @@ def _replays(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
             pl.col("dur_ns").alias("host_ns"),
         )
     )
-    with_step = step_of_moments(calls, step_windows(linked, annotation)).drop("ts_ns")
+    with_step = step_of_moments(calls, step_windows(linked)).drop("ts_ns")
     work = [
         pl.col("graph_id").drop_nulls().min(),
         pl.len().cast(pl.Int64).alias("kernels_per_replay"),

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.device.device_events import device_events_by_step
-from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
+from tracebraid.analysis.device import device_events_by_step, event_columns, fetched, rows_of_events
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 
-__all__ = ["STREAM", "launched_work", "with_steps"]
-
 STREAM = ["device", "stream"]
-"""What makes a queue: work of one stream starts in the order in which it was launched."""
+"""Key of a queue: work of one stream starts in launch order."""
 
 
-def launched_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+def launched_work(linked: LinkedTrace) -> pl.DataFrame:
     """Device events of known and unknown launches, by stream and start.
 
     Columns: event_id, name, kind, device, stream, ts_ns, end_ns, dur_ns, step (of the launch), op_event, op;
-    call_event, api, called_ns, returned_ns, null where no call is in the trace; busy_until_ns, the latest end of the
+    call_event, api, called_ns, returned_ns, null if no call is in the trace; busy_until_ns, the latest end of the
     events before it on its stream, null for the first.
-
-    Args:
-        linked: one rank.
-        annotation: what marks a step.
     """
-    return linked.derived(_launched_work, annotation)
+    return linked.derived(_launched_work)
 
 
-def _launched_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+def _launched_work(linked: LinkedTrace) -> pl.DataFrame:
     timeline = linked.timeline
-    work = device_events_by_step(linked, annotation)
+    work = device_events_by_step(linked)
     call, op = work.get_column("call_event"), work.get_column("op_event")
     calls = event_columns(timeline, call, api="name", called_ns="ts_ns", call_ns="dur_ns")
     lane = timeline.lanes.select("lane", pl.coalesce(as_text("tid"), "tid_text").alias("lane_name"))
@@ -58,6 +51,6 @@ def _launched_work(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
     )
 
 
-def with_steps(calls: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
+def with_steps(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """Add the column `step` to calls with `ts_ns`: the step in which they start; null in none."""
-    return step_of_moments(calls, step_windows(linked, annotation))
+    return step_of_moments(calls, step_windows(linked))

@@ -1,40 +1,104 @@
-"""Which launches cost the host most, and which last longer there than their work on the device?"""
+"""Launches by op and API, the most host time first."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.answering import answer
-from tracebraid.analysis.launches.launch_events import launch_events
+from tracebraid.analysis.answering import StepOptions, answer, by_step
+from tracebraid.analysis.launches.launched_work import STREAM, launched_work
 from tracebraid.analysis.statistics import max_of, spread
-from tracebraid.analysis.step_rows import StepOptions, by_step
 from tracebraid.analysis.time.step_windows import in_order_of_steps
-from tracebraid.model.answers import LAUNCHES
+from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
+from tracebraid.model.answers import LAUNCH_EVENTS, LAUNCHES
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["launches"]
 
 
-def launches(
-    linked: LinkedTrace,
-    annotation: str = PROFILER_STEP,
-    per_step: bool = False,
-    with_doubtful: bool = False,
-) -> pl.DataFrame:
-    """Launches by op and API, the most host time first: `model.answers.LAUNCHES`.
+@analysis(
+    LAUNCH_EVENTS,
+    Family.LAUNCHES,
+    needs=(Need.DEVICE_WORK,),
+    uses=(Need.HOST_OPS,),
+    shown="start_ns op api host_ns delay_ns device_ns kernels stream stream_idle_ns",
+    picked_by=("host_ns",),
+    when_empty="no call in the trace is known to launch work",
+)
+def launch_events(linked: LinkedTrace) -> pl.DataFrame:
+    """What did each launch cost, and when did its work start?
+
+    Every call that has device work, of any API, in the order of their starts.
+
+    Delay is max(0, start of the first device event - end of the call), as HTA's `launch_delay`; the same without the
+    clipping, and from the start of the call, stand beside it. Delay holds the time that the work waits in the queue
+    of its stream: where `stream_idle_ns` is 0, the stream was busy until the work started.
 
     Args:
         linked: one rank.
-        annotation: what marks a step, see `steps`.
-        per_step: a row for each step in which the calls were made, instead of one over all.
-        with_doubtful: means and the like over all steps hold doubtful steps too.
     """
-    events = launch_events(linked, annotation)
+    return linked.derived(_launch_events)
+
+
+def _launch_events(linked: LinkedTrace) -> pl.DataFrame:
+    work = launched_work(linked).filter(pl.col("call_event").is_not_null())
+    if work.is_empty():
+        return LAUNCH_EVENTS.empty()
+    calls = linked.timeline.host_calls.select(pl.col("event_id").alias("call_event"), "correlation")
+    first = pl.col("ts_ns").first()
+    after_end = first - pl.col("returned_ns").first()
+    found = (
+        work.sort("called_ns", "call_event", "ts_ns", "event_id")
+        .group_by("call_event", maintain_order=True)
+        .agg(
+            pl.col("step", "api", "op_event", "op", *STREAM).first(),
+            pl.col("called_ns").first().alias("start_ns"),
+            (pl.col("returned_ns") - pl.col("called_ns")).first().alias("host_ns"),
+            (first - pl.col("called_ns").first()).alias("after_start_ns"),
+            after_end.alias("after_end_ns"),
+            pl.max_horizontal(after_end, 0).alias("delay_ns"),
+            pl.max_horizontal(first - pl.col("busy_until_ns").first(), 0).alias("stream_idle_ns"),
+            pl.col("busy_until_ns").first(),
+            pl.len().alias("kernels"),
+            pl.col("dur_ns").sum().alias("device_ns"),
+            (pl.col("end_ns").max() - first).alias("device_span_ns"),
+            pl.struct(STREAM).n_unique().alias("streams"),
+        )
+        .with_columns(pl.when(pl.col("busy_until_ns").is_not_null()).then("stream_idle_ns"))
+        .join(calls.unique("call_event"), on="call_event", how="left", maintain_order="left")
+    )
+    return answer(LAUNCH_EVENTS, found, linked)
+
+
+@analysis(
+    LAUNCHES,
+    Family.LAUNCHES,
+    needs=(Need.DEVICE_WORK,),
+    uses=(Need.HOST_OPS,),
+    shown=(
+        "op api count host_ns host_mean_ns delay_mean_ns device_mean_ns device_ns short kernels host_max_ns"
+    ),
+    when_empty="no call in the trace is known to launch work",
+    formula=(
+        "host: duration of the launching call. delay: from its end to the start of its first work, 0 "
+        "where that starts earlier (HTA's launch delay); it holds the time in the queue. short: launches "
+        "whose work takes less time than the call."
+    ),
+    on_page=OnPage(Rows.TABLE_ROWS, by=("host_ns",)),
+    stored=Stored.OF_FEW_EVENTS,
+)
+def launches(linked: LinkedTrace, per_step: bool = False, with_doubtful: bool = False) -> pl.DataFrame:
+    """Which launches cost the host the most time?
+
+    Launches by op and API, the most host time first.
+
+    Args:
+        linked: one rank.
+        per_step: a row for each step in which the calls were made, instead of one over all.
+        with_doubtful: whether means over all steps include doubtful steps.
+    """
+    events = launch_events(linked)
     if events.is_empty():
         return LAUNCHES.empty()
     return (
-        by_step(events, linked, StepOptions(annotation, per_step, with_doubtful))
+        by_step(events, linked, StepOptions(per_step, with_doubtful))
         .group_by("step", "op", "api")
         .agg(
             pl.len().alias("count"),
@@ -43,8 +107,8 @@ def launches(
             (pl.col("device_ns") < pl.col("host_ns")).sum().alias("short"),
         )
         .sort("host_ns", "op", "api", descending=[True, False, False])
-        .pipe(in_order_of_steps, linked, annotation)
-        .pipe(lambda frame: answer(LAUNCHES, frame, linked, annotation))
+        .pipe(in_order_of_steps, linked)
+        .pipe(lambda frame: answer(LAUNCHES, frame, linked))
     )
 
 

@@ -1,1 +1,1 @@
-"""Questions about memory: how much is allocated when, by what, what for, and what holds it."""
+"""Memory analyses: allocations over time by op, use and holder."""

@@ -1,39 +1,51 @@
-"""Which activations are held longest, and what would recomputing them save?"""
+"""Activations by op, module, shape and size, those with the most bytes x time first."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.answering import answer
+from tracebraid.analysis.answering import NO_STEP, answer
 from tracebraid.analysis.memory.blocks.blocks import blocks
-from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps
+from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
 from tracebraid.model.answers import ACTIVATIONS, MemoryCategory
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-from tracebraid.model.units import NS_PER_S
-
-__all__ = ["activations"]
+from tracebraid.model.quantities import NS_PER_S
 
 _KEY = ["device", "op", "module", "shape", "dtype", "size_bytes"]
 
 
-def activations(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """Activations by op, module, shape and size, those with the most bytes x time first: `model.answers.ACTIVATIONS`.
+@analysis(
+    ACTIVATIONS,
+    Family.MEMORY,
+    needs=(Need.ALLOCATIONS,),
+    uses=(Need.MEMORY, Need.EXECUTION_TRACE, Need.MODULES, Need.STEPS),
+    shown=("op size_bytes count bytes mean_lifetime_ns byte_seconds saved_byte_seconds module shape dtype"),
+    when_empty="nothing is made in a forward pass and held for backward",
+    formula=(
+        "Made in forward and taken by backward. byte seconds: size * lifetime, added up; saved: the part "
+        "between the last forward and the first backward use."
+    ),
+    on_page=OnPage(Rows.TABLE_ROWS, by=("bytes",)),
+)
+def activations(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
+    """Which activations are held longest?
 
-    Bytes x time of an activation is its size times the time from its allocation to its release, or to the trace's end.
+    Activations by op, module, shape and size, those with the most bytes x time first.
+
+    Bytes x time of an activation is its size times the time from its allocation to its release, or to the trace's
+    end.
     Recomputing saves the part between its last use in forward and its first in backward, which the Execution
     Trace tells.
 
     Args:
         linked: one rank.
         per_step: rows for each step in which they were allocated, instead of over all.
-        annotation: what marks a step, see `steps`.
 
     Raises:
         InputError: the Execution Trace is needed and cannot be read.
     """
-    found = blocks(linked, annotation).filter(pl.col("category") == MemoryCategory.ACTIVATIONS.value)
+    found = blocks(linked).filter(pl.col("category") == MemoryCategory.ACTIVATIONS.value)
     if not per_step:
         found = found.with_columns(NO_STEP)
     last = linked.timeline.span_ns
@@ -56,4 +68,4 @@ def activations(linked: LinkedTrace, per_step: bool = False, annotation: str = P
         pl.when(saved.is_not_null().any()).then(saved.sum()).alias("saved_byte_seconds"),
     )
     in_order = grouped.sort("byte_seconds", *_KEY, descending=[True, *(False for _ in _KEY)])
-    return answer(ACTIVATIONS, in_order_of_steps(in_order, linked, annotation), linked, annotation)
+    return answer(ACTIVATIONS, in_order_of_steps(in_order, linked), linked)

@@ -1,37 +1,46 @@
-"""How does the allocator cope: what it reserves and does not use, and what it asks of the device again?"""
+"""Reserved against allocated memory, and calls to the device."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks.blocks import memory_source
-from tracebraid.analysis.memory.blocks.peaks import peaks, usage_by_step
-from tracebraid.analysis.memory.host.device_calls import device_calls
+from tracebraid.analysis.memory.blocks.blocks import memory_source, peaks, usage_by_step
+from tracebraid.analysis.memory.host import device_calls
 from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.model.analysis import Family, Need, analysis
 from tracebraid.model.answers import ALLOCATOR, AllocatorCall, MemorySource
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["allocator"]
 
 _KEY = ["window", "step", "device"]
 
 
-def allocator(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """Reserved against allocated memory, and calls to the device: `model.answers.ALLOCATOR`.
+@analysis(
+    ALLOCATOR,
+    Family.MEMORY,
+    needs=(Need.MEMORY,),
+    uses=(Need.STEPS,),
+    shown=(
+        "peak_allocated_bytes peak_reserved_bytes unused_at_peak_bytes fragmentation allocations "
+        "device_allocations steady_device_allocations! retries! device_call_ns"
+    ),
+)
+def allocator(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
+    """How well does the allocator use what it reserves?
 
-    With R and A reserved and allocated at the peak of A, unused = R - A and fragmentation = (R - A) / R. A call counts
+    Reserved against allocated memory, and calls to the device.
+
+    With R and A reserved and allocated at the peak of A, unused = R - A and fragmentation = (R - A) / R. A call
+    counts
     for the device of which its thread next allocates or releases memory; `allocator_calls` lists all, by op.
 
     Args:
         linked: one rank.
         per_step: rows for each step instead of over all.
-        annotation: what marks a step, see `steps`.
     """
     if memory_source(linked) is MemorySource.STORAGES:
         return ALLOCATOR.empty()
-    changes = usage_by_step(linked, annotation, per_step)
+    changes = usage_by_step(linked, per_step)
     size = pl.col("size_bytes")
     sums = changes.group_by(_KEY).agg(
         (size > 0).sum().alias("allocations"),
@@ -39,7 +48,7 @@ def allocator(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
         (size < 0).sum().alias("releases"),
         pl.col("reserved_bytes").max().alias("peak_reserved_bytes"),
     )
-    at_peak = peaks(linked, annotation, per_step).select(
+    at_peak = peaks(linked, per_step).select(
         *_KEY,
         pl.col("allocated_bytes").alias("peak_allocated_bytes"),
         pl.col("reserved_bytes").alias("reserved_at_peak_bytes"),
@@ -57,30 +66,24 @@ def allocator(linked: LinkedTrace, per_step: bool = False, annotation: str = PRO
     )
     found = (
         at_peak.join(sums, on=_KEY, how="left", nulls_equal=True, maintain_order="left")
-        .join(
-            _calls(linked, annotation, per_step), on=["window", "device"], how="left", maintain_order="left"
-        )
+        .join(_calls(linked, per_step), on=["window", "device"], how="left", maintain_order="left")
         .with_columns(
             unused.alias("unused_at_peak_bytes"),
             pl.when(reserved > 0).then(unused / reserved).alias("fragmentation"),
             pl.col(counted).fill_null(0),
         )
     )
-    return answer(ALLOCATOR, found, linked, annotation)
+    return answer(ALLOCATOR, found, linked)
 
 
-def _calls(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
+def _calls(linked: LinkedTrace, per_step: bool) -> pl.DataFrame:
     """Counts of calls by window and device."""
     allocates = pl.col("kind") == AllocatorCall.ALLOCATION.value
     last_op = pl.col("op_row").shift(1).over("lane")
     again = ~allocates.shift(1).over("lane") & (last_op == pl.col("op_row")) & (pl.col("op_row") >= 0)
-    calls = device_calls(linked, annotation).with_columns(
-        (allocates & again.fill_null(value=False)).alias("is_retry")
-    )
+    calls = device_calls(linked).with_columns((allocates & again.fill_null(value=False)).alias("is_retry"))
     if per_step:
-        windows = step_windows(linked, annotation).with_columns(
-            pl.int_range(pl.len(), dtype=pl.Int64).alias("window")
-        )
+        windows = step_windows(linked).with_columns(pl.int_range(pl.len(), dtype=pl.Int64).alias("window"))
         calls = calls.drop("step").join_where(
             windows, pl.col("ts_ns") >= pl.col("start_ns"), pl.col("ts_ns") < pl.col("end_ns")
         )

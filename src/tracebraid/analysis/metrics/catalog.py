@@ -1,26 +1,17 @@
-"""The metrics that come with the package, in the order in which they are listed."""
+"""The declared metrics: each `Metric` that a module of this package holds."""
 
 from __future__ import annotations
 
-from tracebraid.analysis.metrics.balance import METRICS as BALANCE
-from tracebraid.analysis.metrics.bandwidth import METRICS as BANDWIDTH
-from tracebraid.analysis.metrics.communication import METRICS as COMMUNICATION
-from tracebraid.analysis.metrics.counts import METRICS as COUNTS
-from tracebraid.analysis.metrics.efficiency import METRICS as EFFICIENCY
-from tracebraid.analysis.metrics.inference import METRICS as INFERENCE
-from tracebraid.analysis.metrics.memory import METRICS as MEMORY
-from tracebraid.analysis.metrics.time import METRICS as TIME
-from tracebraid.model.questions.metric import Metric
+from functools import cache
 
-__all__ = ["METRICS"]
+from tracebraid.analysis import metrics
+from tracebraid.model.analysis import Family
+from tracebraid.model.declared import declared
+from tracebraid.model.questions import Metric
 
-METRICS: tuple[Metric, ...] = (
-    *TIME,
-    *BALANCE,
-    *COMMUNICATION,
-    *BANDWIDTH,
-    *EFFICIENCY,
-    *MEMORY,
-    *INFERENCE,
-    *COUNTS,
-)
+
+@cache
+def built_in_metrics() -> tuple[Metric, ...]:
+    """Return the metrics that come with the package, by family."""
+    families = list(Family)
+    return tuple(sorted(declared(metrics, Metric), key=lambda metric: families.index(metric.family)))

@@ -1,4 +1,4 @@
-"""How long are the steps, and what fills them?"""
+"""Metrics of step time and its parts."""
 
 from __future__ import annotations
 
@@ -6,27 +6,44 @@ from functools import partial
 
 import polars as pl
 
-from tracebraid.analysis.metrics.measured_steps import counted_steps, measured_steps
-from tracebraid.analysis.metrics.values.quantiles import quantile_values
-from tracebraid.analysis.metrics.values.ratios import ratio_values
+from tracebraid.analysis.metrics.memory import SAMPLE, quantile_values, ratio_values
+from tracebraid.analysis.metrics.metrics import aligned_steps, counted_steps, measured_steps
+from tracebraid.model.analysis import Need
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.questions.analysis import Need
-from tracebraid.model.questions.metric import Metric, MetricOptions, OverRanks, Unit
-
-__all__ = ["METRICS"]
+from tracebraid.model.questions import Metric, MetricOptions, OverRanks, Unit
 
 _MEDIAN, _P95 = 0.5, 0.95
 
 
-def _mean_of_span(ranks: LinkedRanks, options: MetricOptions) -> pl.DataFrame:
-    steps = counted_steps(ranks.of(measured_steps), options).filter(pl.col("step").is_not_null())
-    samples = steps.with_columns(pl.col("span_ns").alias("amount"), pl.lit(1).alias("base"))
-    return ratio_values(samples, OverRanks.SLOWEST)
+def _mean_span(ranks: LinkedRanks, options: MetricOptions) -> pl.DataFrame:
+    samples, of_job = _spans(ranks, options)
+    samples = samples.with_columns(pl.lit(1).alias("base"))
+    return ratio_values(samples, OverRanks.ALIGNED, of_job=of_job)
 
 
-def _quantile_of_span(ranks: LinkedRanks, options: MetricOptions, quantile: float) -> pl.DataFrame:
-    steps = counted_steps(ranks.of(measured_steps), options)
-    return quantile_values(steps.with_columns(pl.col("span_ns").alias("amount")), quantile)
+def _span_quantile(ranks: LinkedRanks, options: MetricOptions, quantile: float) -> pl.DataFrame:
+    samples, of_job = _spans(ranks, options)
+    return quantile_values(samples, quantile, of_job)
+
+
+def _spans(ranks: LinkedRanks, options: MetricOptions) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The counted steps of the ranks, and `SAMPLE` of those of the job on aligned clocks, with their times as `amount`.
+
+    A step of the job lasts from the end of the one before; the first, on each rank too, see `aligned_steps`.
+    """
+    aligned = aligned_steps(ranks)
+    of_job = (
+        aligned.group_by(*SAMPLE, maintain_order=True)
+        .agg(pl.col("start_ns").min(), pl.col("end_ns").max())
+        .sort("end_ns", maintain_order=True)
+    )
+    spans = pl.col("end_ns") - pl.col("end_ns").shift(1).fill_null(pl.col("start_ns").first())
+    of_job = of_job.select(*SAMPLE, spans.alias("amount"))
+    samples = counted_steps(
+        aligned.with_columns((pl.col("end_ns") - pl.col("start_ns")).alias("amount")), options
+    )
+    counted = of_job.join(samples.select(SAMPLE).unique(), on=SAMPLE, how="semi", maintain_order="left")
+    return samples, counted
 
 
 def _share(ranks: LinkedRanks, options: MetricOptions, amount: str, base: str) -> pl.DataFrame:
@@ -43,11 +60,11 @@ def _share_metric(name: str, amount: str, formula: str, *needs: Need, base: str 
 
 
 def _span_metric(name: str, quantile: float | None, formula: str) -> Metric:
-    measure = _mean_of_span if quantile is None else partial(_quantile_of_span, quantile=quantile)
-    return Metric(name, Unit.NS, formula, OverRanks.SLOWEST, measure, (measured_steps,), (Need.STEPS,))
+    measure = _mean_span if quantile is None else partial(_span_quantile, quantile=quantile)
+    return Metric(name, Unit.NS, formula, OverRanks.ALIGNED, measure, (measured_steps,), (Need.STEPS,))
 
 
-METRICS = (
+_TIME = (
     _span_metric("step_time_mean", None, "mean of `span_ns` in `step_times`"),
     _span_metric("step_time_median", _MEDIAN, "median of `span_ns` in `step_times`"),
     _span_metric("step_time_p95", _P95, "95th percentile of `span_ns` in `step_times`"),

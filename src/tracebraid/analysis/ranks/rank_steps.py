@@ -1,39 +1,30 @@
-"""How do the ranks spend each step: computing, communicating, waiting for each other?"""
+"""Steps of all ranks, and their waits for each other."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.ranks.lateness.arrivals import arrivals, late_ranks
-from tracebraid.analysis.time.breakdown import breakdown
-from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.model.answers import RANK_STEPS
+from tracebraid.analysis.ranks.lateness import arrivals, late_ranks
+from tracebraid.analysis.time.breakdown import breakdown, step_spans, without_start_skew
+from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
+from tracebraid.model.answers import RANK_STEPS, RANK_WAITS
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["rank_steps", "steps_of_rank"]
 
 _KEY = ["rank", "step"]
 _TIMES = ("start_ns", "span_ns", "compute_ns", "idle_ns")
 
 
-def steps_of_rank(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
+def steps_of_rank(linked: LinkedTrace) -> pl.DataFrame:
     """The steps of a rank: rank, step, start_ns, span_ns, and compute_ns and idle_ns of its first device.
 
     A step that occurs several times is one row, from its first start to its last end.
-
-    Args:
-        linked: one rank.
-        annotation: what marks a step.
     """
     start, end = pl.col("start_ns").min(), pl.col("end_ns").max()
     windows = (
-        step_windows(linked, annotation)
-        .group_by("step", maintain_order=True)
-        .agg(start, (end - start).alias("span_ns"))
+        step_spans(linked).group_by("step", maintain_order=True).agg(start, (end - start).alias("span_ns"))
     )
-    work = breakdown(linked, annotation)
+    work = breakdown(linked)
     first = work.filter(pl.col("device") == work.get_column("device").first()) if work.height else work
     of_steps = first.group_by("step").agg(pl.col("compute_ns", "idle_ns").sum())
     return windows.join(of_steps, on="step", how="left", maintain_order="left").select(
@@ -41,23 +32,49 @@ def steps_of_rank(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.Da
     )
 
 
-def rank_steps(ranks: LinkedRanks, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """All steps of all ranks: `model.answers.RANK_STEPS`.
+@job_analysis(
+    RANK_STEPS,
+    Family.RANKS,
+    gathers=(steps_of_rank,),
+    needs=(Need.STEPS,),
+    uses=(Need.SEVERAL_RANKS, Need.COMMUNICATION),
+    shown=(
+        "span_ns compute_ns transfer_ns waiting_ns! caused_ns! idle_ns late_ns late_count collectives "
+        "start_ns ranks"
+    ),
+    picked_by=("caused_ns", "waiting_ns"),
+    formula=(
+        "waiting: time in which at least one collective of the rank waits. caused: what others waited for"
+        " this rank."
+    ),
+    on_page=OnPage(),
+)
+def rank_steps(ranks: LinkedRanks) -> pl.DataFrame:
+    """How does each rank spend its steps?
+
+    All steps of all ranks. The first step of the job begins when it has begun on all ranks, so that a rank whose
+    recording began earlier does not count what it waits until then.
 
     Args:
         ranks: the ranks of a job.
-        annotation: what marks a step.
     """
     if ranks.ranks.is_empty():
         return RANK_STEPS.empty()
-    arrived = arrivals(ranks)
-    steps = ranks.aligned(ranks.of(steps_of_rank), "start_ns").with_columns(
-        pl.len().over("step").alias("ranks"), pl.col("start_ns").min().over("step").alias("begins")
+    own = ranks.of(steps_of_rank).with_columns((pl.col("start_ns") + pl.col("span_ns")).alias("end_ns"))
+    steps = without_start_skew(ranks.aligned(own, "start_ns", "end_ns"), "step").with_columns(
+        (pl.col("end_ns") - pl.col("start_ns")).alias("span_ns"),
+        pl.len().over("step").alias("ranks"),
+        pl.col("start_ns").min().over("step").alias("begins"),
     )
+    # What is waited before is waited for recordings that begin later.
+    begins = pl.lit(steps.get_column("start_ns").min(), dtype=pl.Int64)
+    waited = pl.col("arrival_ns") + pl.col("waiting_ns") - begins
+    arrived = arrivals(ranks).with_columns(pl.min_horizontal("waited_ns", waited.clip(lower_bound=0)))
     caused = arrived.filter(pl.col("waited_for").is_not_null()).select(
         pl.col("waited_for").alias("rank"), "step", "waited_ns"
     )
-    late = late_ranks(arrived).filter(pl.col("caused_ns") > 0)
+    lateness = pl.min_horizontal("lateness_ns", (pl.col("arrival_ns") - begins).clip(lower_bound=0))
+    late = late_ranks(arrived).filter(pl.col("caused_ns") > 0).with_columns(lateness)
     found = (
         steps.join(_sums(arrived), on=_KEY, how="left")
         .join(caused.group_by(_KEY).agg(pl.col("waited_ns").sum().alias("caused_ns")), on=_KEY, how="left")
@@ -83,3 +100,46 @@ def _sums(arrived: pl.DataFrame) -> pl.DataFrame:
         pl.col("waited_ns").sum().alias("waiting_ns"),
         pl.len().cast(pl.Int64).alias("collectives"),
     )
+
+
+@job_analysis(
+    RANK_WAITS,
+    Family.RANKS,
+    needs=(Need.SEVERAL_RANKS, Need.COMMUNICATION),
+    uses=(Need.STEPS,),
+    shown="waited_for waiting_ns! share count longest_ns",
+    picked_by=("waiting_ns",),
+    when_empty="no rank waits for another",
+    formula=(
+        "From a rank's arrival at a collective until the last rank it receives from has arrived: that "
+        "rank is the one waited for."
+    ),
+    on_page=OnPage(Rows.JOB_ROWS, by=("waiting_ns",)),
+)
+def rank_waits(ranks: LinkedRanks, per_step: bool = False) -> pl.DataFrame:
+    """Which rank waits for which, and how long?
+
+    Who waited for whom at collectives.
+
+    Args:
+        ranks: the ranks of a job.
+        per_step: a row per step too.
+    """
+    step = pl.col("step") if per_step else pl.lit(None, dtype=pl.String).alias("step")
+    keys = ["rank", "step", "waited_for"]
+    waited = pl.col("waited_ns")
+    found = (
+        arrivals(ranks)
+        .filter(pl.col("waited_for").is_not_null() & (waited > 0))
+        .with_columns(step)
+        .group_by(keys, maintain_order=True)
+        .agg(
+            waited.sum().alias("waiting_ns"),
+            pl.len().cast(pl.Int64).alias("count"),
+            waited.max().alias("longest_ns"),
+            pl.col("arrival_ns").min().alias("first"),
+        )
+        .with_columns((pl.col("waiting_ns") / pl.col("waiting_ns").sum().over("rank", "step")).alias("share"))
+    )
+    order = pl.col("first").min().over("step")
+    return RANK_WAITS.conform(found.sort("rank", order, "waited_for"))

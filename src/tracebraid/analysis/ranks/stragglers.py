@@ -1,23 +1,74 @@
-"""Which ranks hold the others up again and again, and why?"""
+"""Ranks that were late by a cause of their own, tested against chance."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.distributions.binomial import at_least
-from tracebraid.analysis.ranks.late_arrivals import LEAST_LATENESS_NS, late_arrivals
-from tracebraid.analysis.ranks.lateness.chance import blocks_for
-from tracebraid.model.answers import STRAGGLERS, LateCause
+from tracebraid.analysis.distributions import at_least
+from tracebraid.analysis.ranks.lateness import (
+    LEVEL,
+    arrivals,
+    blocks_for,
+    late_ranks,
+    with_causes,
+)
+from tracebraid.analysis.ranks.segments import rank_segments
+from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
+from tracebraid.model.answers import LATE_ARRIVALS, STRAGGLERS, LateCause
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.model.step import PROFILER_STEP
 
-__all__ = ["stragglers"]
+LEAST_LATENESS_NS = 20_000
+"""Minimum lateness in ns: the time of a few launches (heuristic)."""
 
-_LEVEL = 0.01
-"""Probability below which it is not by chance that a rank is the latest, corrected for the number of ranks."""
+
+@job_analysis(
+    LATE_ARRIVALS,
+    Family.RANKS,
+    gathers=(rank_segments,),
+    needs=(Need.SEVERAL_RANKS, Need.COMMUNICATION),
+    uses=(Need.STEPS,),
+    shown=(
+        "lateness_ns! caused_ns! cause name time_ns others_ns type start_ns origin_rank explained_share "
+        "group collective difference_ns margin_ns"
+    ),
+    when_empty="no rank is late at a collective by more than the threshold (--set least_ns=...)",
+    formula=(
+        "lateness: the rank's arrival after the median of the others'. The cause is what took it longer "
+        "than the others since the group's last collective."
+    ),
+    on_page=OnPage(Rows.JOB_ROWS, by=("caused_ns", "lateness_ns")),
+)
+def late_arrivals(ranks: LinkedRanks, least_ns: int = LEAST_LATENESS_NS) -> pl.DataFrame:
+    """Which rank is late at which collective, and why?
+
+    The late rank of each collective, and the cause.
+
+    What the rank did since the collective before it of the same group is compared with what the other ranks did since
+    theirs. Lateness that it brought along from earlier collectives is its `origin_rank`'s.
+
+    Args:
+        ranks: the ranks of a job.
+        least_ns: the least lateness, and the least waiting that it causes, of a row, in ns.
+    """
+    if ranks.ranks.is_empty():
+        return LATE_ARRIVALS.empty()
+    arrived = arrivals(ranks)
+    late = late_ranks(arrived).filter(
+        (pl.col("lateness_ns") >= max(least_ns, 1)) & (pl.col("caused_ns") >= max(least_ns, 1))
+    )
+    # Chains of inherited lateness may begin at collectives below the threshold: they end there.
+    found = with_causes(late, arrived, ranks.of(rank_segments))
+    groups = ranks.collectives.select("collective", "group")
+    return LATE_ARRIVALS.conform(
+        found.drop("group", strict=False)
+        .join(groups, on="collective", how="left", maintain_order="left")
+        .with_columns(pl.col("arrival_ns").alias("start_ns"))
+        .sort("caused_ns", "collective", descending=[True, False])
+    )
+
 
 _LEAST_TIME_SHARE = 0.005
-"""Share of the job's time that a systematic straggler's lateness takes at least; what takes less is no matter."""
+"""Minimum share of the job's time for the lateness of a systematic straggler."""
 
 _NORMAL_95 = 1.96
 """Standard errors on either hand of a mean in its 95 % interval."""
@@ -28,22 +79,40 @@ _NOT_OWN = [
 """Causes that say nothing against the late rank itself."""
 
 
-def stragglers(
-    ranks: LinkedRanks, annotation: str = PROFILER_STEP, least_ns: int = LEAST_LATENESS_NS
-) -> pl.DataFrame:
-    """The ranks that were late by a cause of their own, told from chance: `model.answers.STRAGGLERS`.
+@job_analysis(
+    STRAGGLERS,
+    Family.RANKS,
+    gathers=(rank_segments,),
+    needs=(Need.SEVERAL_RANKS, Need.COMMUNICATION),
+    uses=(Need.STEPS,),
+    shown=(
+        "systematic! caused_ns! mean_ns cause name late_count worst_count blocks p_value cause_share "
+        "mean_low_ns mean_high_ns"
+    ),
+    when_empty="no rank is late by a cause of its own",
+    formula=(
+        "Of the steps in which some rank was late by its own cause, in how many this rank was the latest;"
+        " p = min(1, N * P(X >= W)) with X ~ Binomial(steps, 1 / N). Systematic: p below 0.01, and late "
+        "for 0.5 % of the time."
+    ),
+    on_page=OnPage(),
+)
+def stragglers(ranks: LinkedRanks, least_ns: int = LEAST_LATENESS_NS) -> pl.DataFrame:
+    """Which ranks keep holding up the others, and why?
+
+    Ranks that were late by a cause of their own, tested against chance.
 
     If no rank were slower than others, each would be equally likely to be the latest of a step, by the sum of its
     lateness. So of the steps in which a rank was late by its own cause, the number in which it is a given rank has a
     binomial distribution; its upper tail, times the number of ranks (Bonferroni), is `p_value`. Where there are too
-    few steps to rule out chance, collectives take their place: less certain, since those of a step have much in common.
+    few steps to rule out chance, collectives take their place: less certain, since those of a step have much in
+    common.
 
     Args:
         ranks: the ranks of a job.
-        annotation: what marks a step.
         least_ns: lateness and waiting below which a late arrival does not count, in ns.
     """
-    late = late_arrivals(ranks, annotation, least_ns)
+    late = late_arrivals(ranks, least_ns)
     own = late.filter(~pl.col("cause").is_in(_NOT_OWN))
     if own.is_empty():
         return STRAGGLERS.empty()
@@ -56,7 +125,7 @@ def stragglers(
         .join(_late_time(own), on="rank", how="left")
         .with_columns((pl.col("late_time_ns") / max(_span(ranks), 1)).alias("time_share"))
         .with_columns(
-            ((pl.col("p_value") < _LEVEL) & (pl.col("time_share") >= _LEAST_TIME_SHARE)).alias("systematic")
+            ((pl.col("p_value") < LEVEL) & (pl.col("time_share") >= _LEAST_TIME_SHARE)).alias("systematic")
         )
     )
     return STRAGGLERS.conform(found.sort("caused_ns", "rank", descending=[True, False]))
@@ -75,7 +144,7 @@ def _lateness(own: pl.DataFrame) -> pl.DataFrame:
 
 
 def _late_time(own: pl.DataFrame) -> pl.DataFrame:
-    """How much time each rank was late: a sleep may make it late at collectives of several groups at once."""
+    """Time that each rank was late; overlaps count once, as a sleep may affect collectives of several groups."""
     end = pl.col("start_ns")
     begin = end - pl.col("lateness_ns")
     reach = end.cum_max().shift(1).over("rank")
@@ -88,9 +157,9 @@ def _late_time(own: pl.DataFrame) -> pl.DataFrame:
 
 
 def _worst(own: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Of each rank in how many blocks it was the latest, and how probable that is by chance."""
+    """Number of blocks in which each rank was the latest, and its probability by chance."""
     in_steps = own.filter(pl.col("step").is_not_null())
-    by_steps = in_steps.get_column("step").n_unique() >= blocks_for(count, _LEVEL)
+    by_steps = in_steps.get_column("step").n_unique() >= blocks_for(count)
     rows, block = (in_steps, "step") if by_steps else (own, "collective")
     sums = rows.group_by(block, "rank").agg(pl.col("lateness_ns").sum())
     worst = sums.sort("lateness_ns", "rank", descending=[True, False]).unique(
@@ -104,6 +173,7 @@ def _worst(own: pl.DataFrame, count: int) -> pl.DataFrame:
         {
             "rank": of_ranks,
             "blocks": worst.height,
+            "blocks_needed": blocks_for(count),
             "worst_count": worst_counts,
             "share": [times / worst.height for times in worst_counts],
             "p_value": [min(1.0, count * value) for value in probable],
@@ -112,7 +182,7 @@ def _worst(own: pl.DataFrame, count: int) -> pl.DataFrame:
 
 
 def _caused(late: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
-    """How long others waited for a rank, or for those who inherited its lateness."""
+    """Return how long others waited for a rank, or for those who inherited its lateness."""
     key = ["origin_rank", "origin_collective"]
     first = own.select(pl.col("rank").alias(key[0]), pl.col("collective").alias(key[1]))
     caused = late.with_columns(pl.coalesce(key[0], "rank"), pl.coalesce(key[1], "collective"))
@@ -143,7 +213,7 @@ def _main_cause(own: pl.DataFrame) -> pl.DataFrame:
 
 
 def _span(ranks: LinkedRanks) -> int:
-    """From the first collective to the end of the last, of the rank where that is longest: clocks may be unknown."""
+    """Span from the first collective to the end of the last, on the rank with the longest: clocks may be unknown."""
     length = pl.col("end_ns").max() - pl.col("start_ns").min()
     longest = ranks.members.group_by("rank").agg(length.alias("span_ns")).get_column("span_ns").max()
     return longest if isinstance(longest, int) else 0

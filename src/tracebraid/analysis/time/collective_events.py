@@ -1,31 +1,339 @@
-"""What each collective of a rank communicates: which operation, process group, type and size."""
+"""The collectives of a rank: operation, process group, type and size."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.event_columns import event_columns, fetched, rows_of_events
+from tracebraid.analysis.device import event_columns, fetched, rows_of_events
 from tracebraid.analysis.host.host_trees import host_ops
-from tracebraid.analysis.time.message_sizes import MOST_ELEMENTS, elements_of, itemsize_of
-from tracebraid.analysis.time.work_events import HOST, work_events
+from tracebraid.analysis.time.breakdown import HOST, work_events
 from tracebraid.model.category import Role
-from tracebraid.model.device_kind import COMMUNICATION
+from tracebraid.model.collectives import CollectiveType, GroupEvidence, type_of
+from tracebraid.model.device_peaks import COMMUNICATION
+from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.op_schema import argument_names
 
-__all__ = ["collective_events", "host_ranges"]
+_ISSUES = r"^c10d::"
+"""Ops of which the implementation calls the backend."""
+_GROUP_ARGUMENT = "group_name"
+"""The argument of functional collectives that names their process group."""
+_ARGUMENTS_OP = "record_param_comms"
+_MOST_RANKS = 2**20
+"""More ranks than any job has: a size beyond is damaged."""
+
+_IMPLEMENTED_BY = {CollectiveType.REDUCE_SCATTER.value: CollectiveType.ALL_REDUCE.value}
+"""Types that gloo carries out as another one: its range has the name of that."""
+
+_FACTS = {
+    "recorded_name": pl.String(),
+    "recorded_desc": pl.String(),
+    "recorded_size": pl.Int64(),
+    "recorded_ranks": pl.List(pl.Int64),
+    "named": pl.String(),
+    "argument_name": pl.String(),
+    "argument_desc": pl.String(),
+}
+
+
+def issuing_ops(linked: LinkedTrace, ranges: pl.Series) -> pl.Series:
+    """The `c10d` op that issued each range of a backend on the host, by event id; null: unknown.
+
+    A backend makes the range's record function in the op, on the op's thread, and begins it later on a thread of its
+    own. So the range's record-function id lies between that of the op and that of the next op of its thread.
+    """
+    timeline = linked.timeline
+    unknown = pl.Series("issuer", [None] * len(ranges), dtype=pl.Int64)
+    if ranges.is_empty():
+        return unknown
+    ops = timeline.of_role(Role.OP).select("event_id", "lane", "ts_ns", "dur_ns", as_text("name"))
+    issuing = ops.filter(pl.col("name").str.contains(_ISSUES))
+    if issuing.is_empty():
+        return unknown
+    own_lanes = ops.filter(pl.col("lane").is_in(issuing.get_column("lane").unique().implode()))
+    ids = own_lanes.with_columns(_function_ids(linked, own_lanes.get_column("event_id")))
+    wanted = pl.DataFrame(
+        [ranges.alias("range"), *event_columns(timeline, ranges, title="name")]
+    ).with_columns(_function_ids(linked, ranges), _types(pl.col("title").cast(pl.String)).alias("type"))
+    wanted = wanted.with_row_index("row").filter(pl.col("function_id") > 0).sort("function_id")
+    parts = [
+        wanted.join_asof(_until_next(lane), on="function_id", strategy="backward", check_sortedness=False)
+        for lane in ids.filter(pl.col("function_id") > 0).partition_by("lane", maintain_order=True)
+    ]
+    if not parts:
+        return unknown
+    fits = (pl.col("type") == pl.col("op_type")) | (
+        pl.col("type") == pl.col("op_type").replace_strict(_IMPLEMENTED_BY, default=None)
+    )
+    found = pl.concat(parts).filter((pl.col("function_id") < pl.col("next_id")) & fits)
+    single = found.group_by("row").agg(pl.len(), pl.col("issuer").first()).filter(pl.col("len") == 1)
+    rows = pl.DataFrame({"row": range(len(ranges))}, schema={"row": pl.UInt32})
+    return rows.join(single, on="row", how="left", maintain_order="left").get_column("issuer")
+
+
+def _function_ids(linked: LinkedTrace, events: pl.Series) -> pl.Series:
+    table = linked.timeline.host_ops
+    rows = rows_of_events(table.get_column("event_id"), events)
+    return table.get_column("record_function_id").gather(rows).fill_null(0).alias("function_id")
+
+
+def _until_next(lane: pl.DataFrame) -> pl.DataFrame:
+    """The issuing ops of one thread with `next_id`, the id of the first op that starts after each ended."""
+    ordered = lane.sort("ts_ns", "function_id")
+    starts, ids = ordered.get_column("ts_ns").to_numpy(), ordered.get_column("function_id").to_numpy()
+    ops = ordered.filter(pl.col("name").str.contains(_ISSUES))
+    ends = (ops.get_column("ts_ns") + ops.get_column("dur_ns")).to_numpy()
+    following = np.append(ids, np.iinfo(np.int64).max)[np.searchsorted(starts, ends)]
+    return ops.select(
+        "function_id",
+        pl.col("event_id").alias("issuer"),
+        _types(pl.col("name")).alias("op_type"),
+        pl.Series("next_id", following),
+    ).sort("function_id")
+
+
+def _types(names: pl.Expr) -> pl.Expr:
+    return names.map_batches(
+        lambda series: series.replace_strict(
+            {name: type_of(name) for name in series.drop_nulls().unique().to_list()},
+            default=None,
+            return_dtype=pl.String,
+        ),
+        return_dtype=pl.String,
+    )
+
+
+def with_groups(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """Add process_group, description, known_size, known_ranks and evidence (`GroupEvidence`); null: unknown.
+
+    The best evidence counts: the process group that the recorder read behind the op's argument, the name in a
+    functional op's arguments, the arguments of `record_param_comms`, and where the file lists a single group, that.
+    Evidence that disagrees leaves the group unknown. The Execution Trace is read only where the timeline leaves groups
+    open.
+    """
+    groups = linked.timeline.process_groups
+    is_open = events.select(pl.col("pg_name").is_null().any()).item() and groups.height != 1
+    et = linked.et if is_open and linked.has_et else None
+    facts = _nearest_facts(events.get_column("anchor"), linked, et)
+    listed = _listed_groups(groups, et)
+    only = groups.select("pg_name", "pg_desc").row(0) if groups.height == 1 else (None, None)
+    joined = events.hstack(facts).with_columns(argument_name=pl.coalesce("pg_name", "argument_name"))
+    evidence = (
+        ("recorded_name", GroupEvidence.PROCESS_GROUP),
+        ("named", GroupEvidence.GROUP_NAME),
+        ("argument_name", GroupEvidence.ARGUMENTS),
+    )
+    names = [pl.col(name) for name, _ in evidence]
+    joined = joined.with_columns(pl.coalesce(*names, pl.lit(only[0], dtype=pl.String)).alias("process_group"))
+    joined = joined.join(
+        listed, left_on="process_group", right_on="listed_name", how="left", maintain_order="left"
+    )
+    differ = pl.any_horizontal((name != pl.col("process_group")).fill_null(value=False) for name in names)
+    other_ranks = (pl.col("recorded_ranks") != pl.col("listed_ranks")).fill_null(value=False)
+    is_conflict = differ | other_ranks
+    how = pl.coalesce(
+        pl.when(is_conflict).then(pl.lit(GroupEvidence.CONFLICT.value)),
+        *(pl.when(pl.col(name).is_not_null()).then(pl.lit(kind.value)) for name, kind in evidence),
+        pl.when(pl.col("process_group").is_not_null()).then(pl.lit(GroupEvidence.ONLY_GROUP.value)),
+    )
+    description = pl.coalesce(
+        "recorded_desc", "pg_desc", "argument_desc", "listed_desc", pl.lit(only[1], dtype=pl.String)
+    )
+    known = {
+        "process_group": pl.col("process_group"),
+        "description": description,
+        "known_size": pl.col("recorded_size"),
+        "known_ranks": pl.coalesce("recorded_ranks", "listed_ranks"),
+    }
+    return joined.select(
+        pl.exclude(*_FACTS, "process_group", "listed_desc", "listed_ranks"),
+        *(pl.when(~is_conflict).then(value).alias(name) for name, value in known.items()),
+        how.alias("evidence"),
+    )
+
+
+def _listed_groups(groups: pl.DataFrame, et: ExecutionTrace | None) -> pl.DataFrame:
+    """The groups by name, of the timeline first; ranks are null if a list is empty, which means all."""
+    both = groups if et is None else pl.concat([groups, et.process_groups])
+    ranks = pl.col("ranks").cast(pl.List(pl.Int64))
+    return (
+        both.filter(pl.col("pg_name").is_not_null())
+        .select(
+            pl.col("pg_name").alias("listed_name"),
+            pl.col("pg_desc").alias("listed_desc"),
+            pl.when(ranks.list.len() > 0).then(ranks).alias("listed_ranks"),
+        )
+        .unique("listed_name", keep="first", maintain_order=True)
+    )
+
+
+def _nearest_facts(anchors: pl.Series, linked: LinkedTrace, et: ExecutionTrace | None) -> pl.DataFrame:
+    """For each op what the Execution Trace says of its group, or of the nearest enclosing op of which it says that."""
+    facts = _facts(et, linked) if et is not None and len(anchors) else pl.DataFrame(schema=_FACTS)
+    found = pl.DataFrame({name: [None] * len(anchors) for name in _FACTS}, schema=_FACTS)
+    if facts.is_empty():
+        return found
+    tree = host_ops(linked)
+    events = anchors.fill_null(-1).to_numpy()
+    known = np.isin(events, tree.event_id)
+    for key, columns in (
+        ("recorded_name", ("recorded_name", "recorded_desc", "recorded_size", "recorded_ranks")),
+        ("named", ("named",)),
+        ("argument_name", ("argument_name", "argument_desc")),
+    ):
+        own = facts.filter(pl.col(key).is_not_null()).unique("event_id", keep="first").sort("event_id")
+        if own.is_empty() or not known.any():
+            continue
+        nearest = np.full(len(events), -1, dtype=np.int64)
+        rows = tree.nearest(np.isin(tree.event_id, own.get_column("event_id").to_numpy()))[
+            tree.rows(events[known])
+        ]
+        nearest[known] = np.where(rows < 0, -1, tree.event_id[rows])
+        at = rows_of_events(own.get_column("event_id"), pl.Series(nearest))
+        found = found.with_columns(own.get_column(name).gather(at) for name in columns)
+    return found
+
+
+def _facts(et: ExecutionTrace, linked: LinkedTrace) -> pl.DataFrame:
+    """Columns event_id and `_FACTS` of the ops of which the Execution Trace says something of their group."""
+    links = linked.node_links.filter(pl.col("event_id").is_not_null()).select("node_id", "event_id")
+    parts = [_recorded(et), _named(et)]
+    found = pl.concat([part for part in parts if part.height] or parts, how="diagonal")
+    joined = found.join(links, on="node_id", how="inner", maintain_order="left").drop("node_id")
+    missing = [
+        pl.lit(None, dtype=dtype).alias(name) for name, dtype in _FACTS.items() if name not in joined.columns
+    ]
+    return joined.with_columns(missing)
+
+
+def _recorded(et: ExecutionTrace) -> pl.DataFrame:
+    """The process groups that the recorder wrote of ops, and those in the arguments of `record_param_comms`."""
+    rows = et.collectives.filter(pl.col("pg_name").is_not_null())
+    if rows.is_empty():
+        return pl.DataFrame(schema={"node_id": pl.Int64()})
+    named = rows.join(
+        et.nodes.select("node_id", as_text("name")), on="node_id", how="inner", maintain_order="left"
+    )
+    is_op = pl.col("name") != _ARGUMENTS_OP
+    size, start, stride = (pl.col(name) for name in ("pg_size", "global_rank_start", "global_rank_stride"))
+    is_regular = size.is_between(1, _MOST_RANKS) & (start >= 0) & (stride > 0)
+    counted = pl.int_ranges(
+        pl.when(is_regular).then(start),
+        pl.when(is_regular).then(start + size * stride),
+        pl.when(is_regular).then(stride).otherwise(1),
+    )
+    listed = named.get_column("pg_ranks").cast(pl.String)
+    decoded = {text: _ranks(text) for text in listed.drop_nulls().unique().to_list()}
+    ranks = pl.Series("_ranks", [decoded.get(text) for text in listed.to_list()], dtype=pl.List(pl.Int64))
+    named = named.with_columns(ranks, as_text("pg_name", "pg_desc"))
+    return named.select(
+        "node_id",
+        pl.when(is_op).then("pg_name").alias("recorded_name"),
+        pl.when(is_op).then("pg_desc").alias("recorded_desc"),
+        pl.when(is_op).then(size).alias("recorded_size"),
+        pl.when(is_op).then(pl.coalesce("_ranks", pl.when(is_regular).then(counted))).alias("recorded_ranks"),
+        pl.when(~is_op).then("pg_name").alias("argument_name"),
+        pl.when(~is_op).then("pg_desc").alias("argument_desc"),
+    )
+
+
+def _ranks(text: str) -> list[int] | None:
+    try:
+        return msgspec.json.decode(text, type=list[int])
+    except msgspec.MsgspecError:
+        return None
+
+
+def _named(et: ExecutionTrace) -> pl.DataFrame:
+    """The names of groups in the arguments of functional collectives."""
+    nodes = et.nodes.select("node_id", as_text("op_schema")).filter(
+        pl.col("op_schema").str.contains(rf"\b{_GROUP_ARGUMENT}\b")
+    )
+    positions = {
+        schema: names.index(_GROUP_ARGUMENT)
+        for schema in nodes.get_column("op_schema").unique().to_list()
+        if _GROUP_ARGUMENT in (names := argument_names(schema))
+    }
+    at = pl.col("op_schema").replace_strict(positions, default=None, return_dtype=pl.Int64)
+    wanted = nodes.select("node_id", at.alias("position")).drop_nulls()
+    texts = et.values.filter(
+        ~pl.col("is_output") & pl.col("node_id").is_in(wanted.get_column("node_id").implode())
+    ).filter(as_text("type") == "String")
+    joined = wanted.join(texts, on=["node_id", "position"], how="inner", maintain_order="left")
+    return joined.select("node_id", as_text("value").str.strip_chars('"').alias("named"))
+
+
+MOST_ELEMENTS = 2**55
+"""More elements than any tensor has: their bytes still fit into int64."""
+
+_SIZES = {
+    1: (
+        "bool byte char uint8 int8 unsigned_char signed_char "
+        "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu qint8 quint8"
+    ),
+    2: "half float16 bfloat16 short int16 uint16",
+    4: "float float32 int int32 uint32 qint32 complexhalf complex<half>",
+    8: "double float64 long int64 uint64 long_int complexfloat complex<float>",
+    16: "complexdouble complex<double>",
+}
+_SIZE_BY_NAME = {name: size for size, names in _SIZES.items() for name in names.split()}
+"""Bytes of an element: names of `c10::ScalarType` and of C++ types, in lower case."""
+
+
+def itemsize_of(dtype: str) -> int | None:
+    """Bytes of an element of a type, by its name in a collective's arguments or in `Input type`; None: unknown."""
+    name = dtype.lower().replace("c10::", "").removeprefix("tensor(").removesuffix(")")
+    return _SIZE_BY_NAME.get(name.strip().replace(" ", "_"))
+
+
+def elements_of(input_dims: str, input_types: str | None = None, *, of_all: bool = False) -> int | None:
+    """Elements of the first input of an op, of all its tensors where it is a list; None: it has none, or is unreadable.
+
+    A tensor without dimensions has one element; only its type tells it from a scalar, which has none.
+    """
+    try:
+        inputs = msgspec.json.decode(input_dims)
+        types = msgspec.json.decode(input_types) if input_types is not None else []
+        if not isinstance(inputs, list) or not isinstance(types, list):
+            return None
+        types += [None] * (len(inputs) - len(types))
+        wanted = len(inputs) if of_all else 1
+        found = [_elements(shape, kind) for shape, kind in zip(inputs[:wanted], types, strict=False)]
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    total = sum(size for size in found if size is not None)
+    return total if any(size is not None for size in found) and 0 <= total < MOST_ELEMENTS else None
+
+
+def _elements(shape: Any, kind: Any) -> int | None:
+    if not isinstance(shape, list):
+        return None
+    if not shape:
+        return 1 if isinstance(kind, str) and itemsize_of(kind) is not None else None
+    if all(isinstance(size, int) for size in shape):
+        return math.prod(shape)
+    tensors = [1 if tensor == [] else _elements(tensor, None) for tensor in shape]
+    return sum(size for size in tensors if size is not None)
+
 
 _BACKEND_RANGE = r"^\w+:[^:]"
 """Names that backends give to the range in which they communicate: `gloo:all_reduce`; ops have `::`."""
 
 _HOST_RANGE = r"^(?:gloo|mpi):[^:]"
-"""Of these, ranges of backends that communicate on the host."""
+"""Ranges of backends that communicate on the host, among these."""
 
 _BETWEEN_TWO = "(?i)send|recv"
 """Names of communication between two ranks."""
+
+_IS_RANGE = (pl.col("device") == HOST) & pl.col("name").str.contains(_BACKEND_RANGE)
+"""Expression: whether an event is a range of a backend on the host."""
 
 _NEVER_NS = -(2**63)
 
@@ -39,6 +347,10 @@ _DESCRIBED = {
     "name": pl.String(),
     "process_group": pl.String(),
     "description": pl.String(),
+    "known_size": pl.Int64(),
+    "known_ranks": pl.List(pl.Int64),
+    "evidence": pl.String(),
+    "issuer": pl.Int64(),
     "dtype": pl.String(),
     "message_bytes": pl.Int64(),
     "asks": pl.Boolean(),
@@ -52,17 +364,18 @@ _DESCRIBED = {
 
 
 def collective_events(linked: LinkedTrace) -> pl.DataFrame:
-    """The communicating `work_events`, in the order of starts: what each communicates.
+    """Describe the communicating `work_events`, in order of start.
 
     Columns: event_id, device, lane, ts_ns, end_ns, stream (its number, or the thread's), name, process_group,
-    description, dtype, message_bytes, asks (whether it is a host op that only asks a backend to communicate), counts
-    (whether it is a collective of its own: false for ops that ask where the backend's ranges are in the trace),
-    kernel (the event's own name), op_event, source (the event with the collective's arguments; null: none),
-    first_bytes (of the op's first input, by its shapes).
+    description, known_size, known_ranks and evidence (of the process group, see `collective_groups`), issuer (the op
+    that issued a backend's range; null: unknown), dtype, message_bytes, asks (whether it is a host op that only asks a
+    backend to communicate), counts (whether it is a collective of its own: false for ops that ask where the backend's
+    ranges are in the trace), kernel (the event's own name), op_event, source (the event with the collective's
+    arguments; null: none), first_bytes (of the op's first input by its shapes, of a backend's range of all inputs).
 
     Arguments are those of the event itself, else those of the innermost op around its launch that has any. Where
-    there are none: the name is that of the op, else of the kernel; type and size are those of the op's first input;
-    the process group is the only one of the file. A host op within another of its thread that communicates is left
+    there are none: the name is that of the op, else of the kernel; type and size are those of the op's first input. A
+    host op within another of its thread that communicates is left
     out: the outer has its time. A backend's range of a send or receive within another such is not: that one is under
     way, not its caller.
     """
@@ -102,20 +415,22 @@ def _collective_events(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _described(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
-    """Communicating events with what they communicate."""
+    """Communicating events with type, size and group."""
     if events.is_empty():
         return pl.DataFrame(schema=_DESCRIBED)
     events = _outermost(events).sort("ts_ns", "event_id")
     lanes = linked.timeline.lanes.select(
         "lane", pl.coalesce(as_text("tid"), pl.col("tid_text"), pl.lit("unknown")).alias("stream")
     )
-    groups = linked.timeline.process_groups
-    only = groups.select("pg_name", "pg_desc").row(0) if groups.height == 1 else (None, None)
-    group, description = (pl.lit(text, dtype=pl.String) for text in only)
-    in_group = pl.col("pg_name").is_not_null()
-    asks = (pl.col("device") == HOST) & ~pl.col("name").str.contains(_BACKEND_RANGE)
+    asks = (pl.col("device") == HOST) & ~_IS_RANGE
+    ranges = events.filter(_IS_RANGE).get_column("event_id")
+    issuers = pl.DataFrame([ranges, issuing_ops(linked, ranges)])
+    described = _with_arguments(events, linked).join(
+        issuers, on="event_id", how="left", maintain_order="left"
+    )
+    described = described.with_columns(pl.coalesce("issuer", "op_event").alias("anchor"))
     return (
-        _with_arguments(events, linked)
+        with_groups(described, linked)
         .join(lanes, on="lane", how="left", maintain_order="left")
         .select(
             "event_id",
@@ -125,8 +440,12 @@ def _described(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
             (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
             "stream",
             pl.coalesce("collective_name", "op_name", "name").alias("name"),
-            pl.when(in_group).then("pg_name").otherwise(group).alias("process_group"),
-            pl.when(in_group).then("pg_desc").otherwise(description).alias("description"),
+            "process_group",
+            "description",
+            "known_size",
+            "known_ranks",
+            "evidence",
+            "issuer",
             "dtype",
             "message_bytes",
             asks.alias("asks"),
@@ -140,7 +459,7 @@ def _described(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _with_counts(events: pl.DataFrame) -> pl.DataFrame:
-    """With `counts`: a collective of which the op that asks and the backend's range are both there is one.
+    """Add `counts`: an issuing op and the backend's range are one collective if both are present.
 
     An op that asks counts if no backend has a range in its process group; one that sends to or receives from a single
     rank, if no backend has such a range. Unknown groups may be any.
@@ -176,7 +495,7 @@ def _before(end: pl.Expr) -> pl.Expr:
 
 
 def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
-    """The events with collective_name, pg_name, pg_desc, dtype, message_bytes and op_name; null where unknown."""
+    """The events with collective_name, pg_name, pg_desc, dtype, message_bytes and op_name; null if unknown."""
     timeline = linked.timeline
     given = timeline.collectives.select(
         pl.col("event_id").alias("source"),
@@ -198,7 +517,7 @@ def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     )
     is_type = _mapped(found.get_column("first_type"), itemsize_of).is_not_null()
     found = found.with_columns(pl.coalesce("dtype", pl.when(is_type).then("first_type")))
-    by_shapes = _mapped(found.get_column("input_dims"), elements_of)
+    by_shapes = _element_counts(found)
     itemsize = _mapped(found.get_column("dtype"), itemsize_of)
     elements = pl.coalesce("elements", by_shapes)
     possible = elements.is_between(0, MOST_ELEMENTS)
@@ -206,6 +525,16 @@ def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
         pl.when(possible).then(elements * itemsize).alias("message_bytes"),
         (by_shapes * itemsize).alias("first_bytes"),
     )
+
+
+def _element_counts(events: pl.DataFrame) -> pl.Series:
+    """The elements of the inputs of each event's op, by their shapes; null: unknown."""
+    inputs = events.select("input_dims", "input_types", _IS_RANGE.alias("of_all"))
+    known = {
+        (dims, types, of_all): elements_of(dims, types, of_all=of_all)
+        for dims, types, of_all in inputs.filter(pl.col("input_dims").is_not_null()).unique().iter_rows()
+    }
+    return pl.Series("elements", [known.get(row) for row in inputs.iter_rows()], dtype=pl.Int64)
 
 
 def _source(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
@@ -223,7 +552,7 @@ def _source(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
 
 
 def _mapped(texts: pl.Series, function: Callable[[str], int | None]) -> pl.Series:
-    """A function of each text, each asked for once."""
+    """Apply a function to each distinct text once."""
     found = {text: function(text) for text in texts.drop_nulls().unique().to_list()}
     mapped: pl.Series = texts.replace_strict(found, default=None, return_dtype=pl.Int64)
     return mapped

@@ -1,4 +1,4 @@
-"""Which collectives does the device wait for, with nothing to compute meanwhile?"""
+"""Collectives by operation, process group, type and size, the most exposed first: `EXPOSED_COLLECTIVES`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,34 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.time.breakdown import Cover, compute_cover, cover_of, owned, spans_apart
 from tracebraid.analysis.time.collective_events import collective_events
-from tracebraid.analysis.time.intervals import Cover, cover_of, owned
 from tracebraid.analysis.time.step_windows import in_order_of_steps, windows_of
-from tracebraid.analysis.time.work_events import compute_cover
+from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
 from tracebraid.model.answers import EXPOSED_COLLECTIVES
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["exposed_collectives"]
 
 _KEY = ["device", "name", "process_group", "description", "dtype", "message_bytes"]
 
 
-def exposed_collectives(
-    linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP
-) -> pl.DataFrame:
-    """Collectives by operation, process group, type and size, the most exposed first: `EXPOSED_COLLECTIVES`.
+@analysis(
+    EXPOSED_COLLECTIVES,
+    Family.TIME,
+    needs=(Need.COMMUNICATION,),
+    uses=(Need.DEVICE_WORK, Need.STEPS, Need.COLLECTIVES),
+    shown="name exposed_ns share total_ns count message_bytes dtype process_group description",
+    when_empty="no collective is in the steps",
+    formula=(
+        "A moment in which a device communicates and computes nothing counts once, for the collective "
+        "that began first; the rows of a step add up to its exposed communication."
+    ),
+    on_page=OnPage(Rows.TABLE_ROWS, by=("exposed_ns",)),
+    stored=Stored.ALWAYS,
+)
+def exposed_collectives(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
+    """Which collectives are not hidden behind compute?
+
+    Collectives by operation, process group, type and size, the most exposed first: `EXPOSED_COLLECTIVES`.
 
     A moment is exposed where some collective runs on a device that computes nothing. It counts once: for the
     collective that began first of those that run, of equal starts for that which the file has first. So the exposed
@@ -33,11 +44,10 @@ def exposed_collectives(
 
     Args:
         linked: one rank.
-        per_step: rows for each step, by what runs in its time on the host, instead of over the whole trace.
-        annotation: what marks a step, see `steps`.
+        per_step: rows for each step, by what runs in its time, instead of over the whole trace.
     """
     events = collective_events(linked)
-    windows = windows_of(linked, annotation, per_step)
+    windows = spans_apart(linked) if per_step else windows_of(linked, per_step=False)
     if events.is_empty() or windows.is_empty():
         return EXPOSED_COLLECTIVES.empty()
     devices = events.get_column("device").unique().to_list()
@@ -53,8 +63,8 @@ def exposed_collectives(
         .agg(pl.col("counts").sum().alias("count"), pl.col("total_ns").sum(), exposed.sum())
         .with_columns(pl.when(of_device > 0).then(exposed / of_device).alias("share"))
         .sort("exposed_ns", "total_ns", *_KEY, descending=[True, True] + [False] * len(_KEY), nulls_last=True)
-        .pipe(in_order_of_steps, linked, annotation)
-        .pipe(lambda frame: answer(EXPOSED_COLLECTIVES, frame, linked, annotation))
+        .pipe(in_order_of_steps, linked)
+        .pipe(lambda frame: answer(EXPOSED_COLLECTIVES, frame, linked))
     )
 
 
@@ -68,13 +78,7 @@ def _with_exposed(events: pl.DataFrame, compute: Cover, windows: pl.DataFrame) -
 
 
 def _of_level(events: pl.DataFrame, hides: Cover, windows: pl.DataFrame) -> pl.DataFrame:
-    """The same for collectives of which each moment counts for the first, unless another cover hides it.
-
-    Args:
-        events: in the order of starts.
-        hides: moments that do not count.
-        windows: as `step_windows`.
-    """
+    """The same for collectives of which each moment counts for the first, unless another cover hides it."""
     starts, ends = (events.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     first, last = owned(starts, ends)
     # One without length runs where it begins.

@@ -1,4 +1,4 @@
-"""How much of the communication is hidden behind compute, by process group and stream?"""
+"""Communication over all, then by process group and stream."""
 
 from __future__ import annotations
 
@@ -7,22 +7,34 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import answer
+from tracebraid.analysis.time.breakdown import Cover, compute_cover, cover_of, step_spans
 from tracebraid.analysis.time.collective_events import collective_events
-from tracebraid.analysis.time.intervals import Cover, cover_of
 from tracebraid.analysis.time.step_windows import windows_of
-from tracebraid.analysis.time.work_events import compute_cover
+from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
 from tracebraid.model.answers import OVERLAP
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["overlap"]
 
 _Ints = NDArray[np.int64]
 _KEY = ["process_group", "description", "stream"]
 
 
-def overlap(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """Communication over all, then by process group and stream: `model.answers.OVERLAP`.
+@analysis(
+    OVERLAP,
+    Family.TIME,
+    needs=(Need.COMMUNICATION,),
+    uses=(Need.DEVICE_WORK, Need.STEPS, Need.COLLECTIVES),
+    shown=("process_group stream communication_ns overlap_ns! exposed_ns overlap_share! count description"),
+    formula=(
+        "With C the moments in which some of the collectives runs and P all compute of the device: comm ="
+        " |C|, overlap = |C and P|, exposed = |C without P|, overlap share = overlap / comm."
+    ),
+    on_page=OnPage(),
+    stored=Stored.ALWAYS,
+)
+def overlap(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
+    """How much communication is hidden behind compute?
+
+    Communication over all, then by process group and stream.
 
     With C the moments in which some of the collectives runs and P those in which something computes on the device:
     communication = |C|, overlap = |C & P|, exposed = |C - P|. The row over all has the figures of `breakdown`; those
@@ -31,11 +43,10 @@ def overlap(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFI
 
     Args:
         linked: one rank.
-        per_step: rows for each step, by what runs in its time on the host, instead of over the whole trace.
-        annotation: what marks a step, see `steps`.
+        per_step: rows for each step, by what runs in its time, instead of over the whole trace.
     """
     events = collective_events(linked)
-    windows = windows_of(linked, annotation, per_step)
+    windows = step_spans(linked) if per_step else windows_of(linked, per_step=False)
     if events.is_empty() or windows.is_empty():
         return OVERLAP.empty()
     frames = []
@@ -51,19 +62,12 @@ def overlap(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFI
     return (
         pl.concat(frames)
         .sort("window", maintain_order=True)
-        .pipe(lambda frame: answer(OVERLAP, frame, linked, annotation))
+        .pipe(lambda frame: answer(OVERLAP, frame, linked))
     )
 
 
 def _rows(events: pl.DataFrame, key: pl.DataFrame, compute: Cover, windows: pl.DataFrame) -> pl.DataFrame:
-    """A row for each window in which some collectives run, with its number.
-
-    Args:
-        events: the collectives, of one device.
-        key: the row of their process group and stream.
-        compute: when that device computes.
-        windows: as `step_windows`.
-    """
+    """A row for each window in which some collectives run, with its number."""
     starts, ends = (events.get_column(name).to_numpy() for name in ("ts_ns", "end_ns"))
     first, last = (windows.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     counts = events.get_column("counts").to_numpy()
@@ -92,7 +96,7 @@ def _rows(events: pl.DataFrame, key: pl.DataFrame, compute: Cover, windows: pl.D
 
 
 def _running(starts: _Ints, ends: _Ints, first: _Ints, last: _Ints) -> _Ints:
-    """How many intervals begin before the end of each window and do not end before it begins."""
+    """Return how many intervals begin before the end of each window and do not end before it begins."""
     begun = np.searchsorted(np.sort(starts), last, side="left")
     # One without length counts where it begins.
     over = np.searchsorted(np.sort(np.maximum(ends, starts + 1)), first, side="right")

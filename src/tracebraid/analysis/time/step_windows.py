@@ -1,58 +1,59 @@
-"""When did each step run, and which step holds a moment?"""
+"""Windows of steps, and the step that contains a moment."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from tracebraid.errors import InputError
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP, step_events
+from tracebraid.model.step import step_events
 
-__all__ = [
-    "BEFORE_ALL_NS",
-    "in_order_of_steps",
-    "in_windows",
-    "step_of_moments",
-    "step_windows",
-    "windows_of",
-]
+_Ints = NDArray[np.int64]
 
 BEFORE_ALL_NS, _AFTER_ALL_NS = -(2**62), 2**62
 """Moments before and after all of a trace."""
 
 
-def step_windows(linked: LinkedTrace, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """The occurrences of an annotation on the host, in the order of their starts: `step`, `start_ns`, `end_ns`.
-
-    Args:
-        linked: one rank.
-        annotation: its name, with or without the `#` and number behind it.
-    """
-    return linked.derived(_step_windows, annotation)
+_AT_ONCE_AT_MOST = 64
+"""Steps at one moment: what lies there is counted in each. Steps of as many threads overlap; a loop's never do."""
 
 
-def _step_windows(linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    return step_events(linked.timeline, annotation)
+def step_windows(linked: LinkedTrace) -> pl.DataFrame:
+    """The occurrences of an annotation on the host, in the order of their starts: `step`, `start_ns`, `end_ns`."""
+    return linked.derived(_step_windows)
 
 
-def windows_of(linked: LinkedTrace, annotation: str, per_step: bool) -> pl.DataFrame:
+def _step_windows(linked: LinkedTrace) -> pl.DataFrame:
+    return step_events(linked.timeline, linked.annotation)
+
+
+def windows_of(linked: LinkedTrace, per_step: bool) -> pl.DataFrame:
     """The `step_windows`, or one window without a step that holds the whole trace."""
     if per_step:
-        return step_windows(linked, annotation)
+        return step_windows(linked)
     return pl.DataFrame(
         {"step": [None], "start_ns": [BEFORE_ALL_NS], "end_ns": [_AFTER_ALL_NS]},
         schema={"step": pl.String, "start_ns": pl.Int64, "end_ns": pl.Int64},
     )
 
 
-def in_windows(rows: pl.DataFrame, moment: str, windows: pl.DataFrame) -> pl.DataFrame:
-    """Each row once for each window that holds its moment, with the window's columns; by window and moment.
+def windows_apart(linked: LinkedTrace) -> pl.DataFrame:
+    """Return `step_windows` for analyses with rows by step and for its content."""
+    windows = step_windows(linked)
+    starts, ends = (windows.get_column(name).sort().to_numpy() for name in ("start_ns", "end_ns"))
+    at_once = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")
+    most = int(at_once.max(initial=0))
+    if most > _AT_ONCE_AT_MOST:
+        problem = f"{most:,} steps of {linked.annotation!r} run at once; rows for each need at most {_AT_ONCE_AT_MOST}"
+        advice = "Ask over all steps, or name another annotation that marks them: --annotation NAME"
+        raise InputError(linked.timeline.path, problem, advice)
+    return windows
 
-    Args:
-        rows: any frame; rows whose moment is null are in no window.
-        moment: its column of moments, in ns.
-        windows: `start_ns`, `end_ns` and further columns, none of them in `rows`.
-    """
+
+def in_windows(rows: pl.DataFrame, moment: str, windows: pl.DataFrame) -> pl.DataFrame:
+    """Each row once for each window that holds its moment, with the window's columns; by window and moment."""
     ordered = rows.filter(pl.col(moment).is_not_null()).sort(moment, maintain_order=True)
     moments = ordered.get_column(moment).to_numpy()
     first, stop = (
@@ -67,32 +68,35 @@ def in_windows(rows: pl.DataFrame, moment: str, windows: pl.DataFrame) -> pl.Dat
 
 
 def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    """Add the column `step` to a frame: of the windows that hold its `ts_ns` the last to start; null outside of all."""
+    """Add the column `step` to a frame: of the windows that hold its `ts_ns` the last to start; null outside all."""
     starts, ends = (windows.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
-    if not (ends[:-1] <= starts[1:]).all():
-        return _step_where_they_overlap(moments, windows)
-    moment = moments.get_column("ts_ns").to_numpy()
-    last = np.searchsorted(starts, moment, side="right") - 1
-    inside = (last >= 0) & (moment < np.r_[ends, 0][last])
-    names = windows.get_column("step").gather(np.where(inside, last, 0)) if inside.any() else None
-    step = pl.Series("step", [None] * len(moment), dtype=pl.String) if names is None else names
+    row = _last_that_holds(starts, ends, moments.get_column("ts_ns").to_numpy())
+    inside = row >= 0
+    names = windows.get_column("step").gather(np.where(inside, row, 0)) if inside.any() else None
+    step = pl.Series("step", [None] * len(row), dtype=pl.String) if names is None else names
     return moments.with_columns(pl.when(pl.Series(inside)).then(step).alias("step"))
 
 
-def _step_where_they_overlap(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:
-    found = moments.with_row_index("moment")
-    enclosing = found.select("moment", "ts_ns").join_where(
-        windows.with_row_index("window").select("window", "step", "start_ns", "end_ns"),
-        pl.col("ts_ns") >= pl.col("start_ns"),
-        pl.col("ts_ns") < pl.col("end_ns"),
-    )
-    last = enclosing.sort("window").unique("moment", keep="last").select("moment", "step")
-    return found.join(last, on="moment", how="left", maintain_order="left").drop("moment")
+def _last_that_holds(starts: _Ints, ends: _Ints, moments: _Ints) -> _Ints:
+    """Last of the intervals sorted by start that contains each moment; -1 if there is none.
+
+    From the last interval to start, each turn goes back over a power of two of them if all of these have ended.
+    """
+    row: _Ints = np.searchsorted(starts, moments, side="right") - 1
+    latest = [np.r_[ends, 0]]
+    while (width := 1 << len(latest) - 1) < len(ends) and (ends[:-1] > starts[1:]).any():
+        wider = latest[-1].copy()
+        np.maximum(wider[width:-1], latest[-1][: -width - 1], out=wider[width:-1])
+        latest.append(wider)
+    for level in reversed(range(len(latest))):
+        has_ended = latest[level][row] <= moments
+        row = np.maximum(np.where(has_ended, row - (1 << level), row), -1)
+    return np.where((row >= 0) & (latest[0][row] > moments), row, -1)
 
 
-def in_order_of_steps(answers: pl.DataFrame, linked: LinkedTrace, annotation: str) -> pl.DataFrame:
-    """Rows of an answer by step: those of no step first, then the steps in the order of their starts."""
-    names = step_windows(linked, annotation).get_column("step").unique(maintain_order=True)
+def in_order_of_steps(answers: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """Sort rows by step: rows outside steps first, then by start of the step."""
+    names = step_windows(linked).get_column("step").unique(maintain_order=True)
     order = pl.DataFrame(
         {"step": names, "order": range(len(names))}, schema={"step": pl.String, "order": pl.Int64}
     )

@@ -1,9 +1,7 @@
-"""A job as a Chakra trace that simulators run: an `.et` file for each rank, and what goes with them."""
+"""Export a job to `.et` files in two passes over its ranks: plan all of them, then write each."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,77 +9,57 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.api.chakra.generating import COMM_GROUPS
-from tracebraid.api.chakra.planning import plan_of_ranks
-from tracebraid.api.exports.chakra_options import ChakraOptions
-from tracebraid.api.exports.chakra_rank import PREFIX, WriteRank, WrittenFile
-from tracebraid.api.exports.chakra_steps import steps_of_text
+from tracebraid.api.exports.export import Exported, ExportOptions
 from tracebraid.api.exports.job_facts import FIRST_PASS
-from tracebraid.api.exports.options import Exported, ExportOptions, ask_each
-from tracebraid.api.job.aligning import linked_parts, rank_parts
-from tracebraid.api.job.readable_ranks import UNREADABLE
-from tracebraid.errors import InputError
-from tracebraid.exporters.chakra.astra_sim import RUN_SCRIPT, SimulatorTraces, write_simulator_files
-from tracebraid.files import whole_folder, write_whole
-from tracebraid.model.chakra.job_plan import JobPlan, PlanOptions
-from tracebraid.model.engine import InProcess
-from tracebraid.model.finding import Finding
-from tracebraid.model.job import Job
+from tracebraid.api.job_answers import linked_parts, rank_parts
+from tracebraid.chakra.codes import Detail
+from tracebraid.chakra.exporting.export import WriteRank, WrittenFile, beginnings, steps_of_text, write_beside
+from tracebraid.chakra.exporting.replay import replayed
+from tracebraid.chakra.options import ChakraOptions
+from tracebraid.chakra.plan.job_plan import plan_job
+from tracebraid.chakra.plan.world import PlanOptions
+from tracebraid.errors import AloneError, InputError
+from tracebraid.files import whole_folder
+from tracebraid.graph.rank_graph import late_communication
+from tracebraid.model.engine import InProcess, Job
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.version import __version__
 
-__all__ = ["EXPORT_FACTS", "RUN_SCRIPT", "SIMULATOR_FOLDER", "write_chakra"]
-
-EXPORT_FACTS = "export.json"
-"""What is what: ranks, groups, what was mapped, and the nodes of each file by kind."""
-SIMULATOR_FOLDER = "astra-sim"
-"""The folder of ASTRA-sim's own files."""
+_ALONE_ADVICE = (
+    "Capture the same steps on all ranks with Tracebraid's native recorder, which writes the group of each collective, "
+    "or give --allow-alone (allow_alone=True) to export it all the same"
+)
 
 
 def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
-    """Write the job as a Chakra trace: a new folder with `job.<rank>.et`, process groups and facts.
-
-    Args:
-        job: the ranks.
-        path: the new folder.
-        options: what is exported; its `chakra` says how.
-
-    Returns:
-        Its rows are nodes.
-
-    Raises:
-        ArgumentError: there is no such step.
-        InputError: no rank can be read, ranks of the world are missing and may not be, or there is nothing to simulate.
-        OutputError: the folder is there, or cannot be written.
-        MissingLibraryError: protobuf or numba is not installed.
-    """
+    """Write the job as a Chakra trace: a new folder with `job.<rank>.et`, process groups and facts."""
     wanted = options.chakra or ChakraOptions()
-    findings: list[Finding] = []
-    first = _first_pass(job, options, findings)
-    steps = steps_of_text(wanted.steps, first.steps, options.annotation)
-    planned = PlanOptions(wanted.missing, wanted.dialect, wanted.world_size, steps=steps)
-    plan = plan_of_ranks(job.path, first.ranks, planned)
+    first = _first_pass(job)
+    steps = steps_of_text(wanted.steps, first.steps, job.annotation)
+    single_lane = wanted.nodes is Detail.MERGED
+    planned = PlanOptions(wanted.missing_ranks, wanted.dialect, wanted.world_size, steps, single_lane)
+    plan = plan_job(job.path, first.ranks, planned)
+    if plan.mostly_alone is not None and not wanted.allow_alone:
+        raise AloneError(job.path, plan.mostly_alone, _ALONE_ADVICE)
     with whole_folder(path) as folder:
-        write = WriteRank(
-            str(folder.resolve()), wanted, options.annotation, steps, plan, _beginnings(first.ranks)
-        )
-        files = _second_pass(first, options, write, findings)
-        _write_beside(folder, wanted, plan, files)
-    return Exported.of(
-        path, sum(file.nodes for file in files), tuple(dict.fromkeys((*findings, *plan.findings)))
-    )
+        write = WriteRank(str(folder.resolve()), wanted, steps, plan, beginnings(first.ranks))
+        files = _second_pass(first, write)
+        replay = replayed([file.part for file in files], plan.comm_groups(), single_lane)
+        write_beside(folder, wanted, plan, files, replay)
+    job.add_findings(plan.findings)
+    return replace(Exported.of(path, sum(file.nodes for file in files)), replay=replay)
 
 
 @dataclass(frozen=True, eq=False)
 class _First:
-    """What is known before nodes are made.
+    """Facts that are needed before nodes are made.
 
     Args:
         job: the ranks.
-        ranks: those that can be read, linked with each other.
-        steps: the names of all steps, in their order.
-        only: the only rank, where there is no other: it need not be read again.
+        ranks: the readable ranks, linked with each other.
+        steps: the names of all steps in order.
+        only: the only rank, which need not be read again; None: there are several.
     """
 
     job: Job
@@ -90,105 +68,55 @@ class _First:
     only: LinkedTrace | None
 
 
-def _first_pass(job: Job, options: ExportOptions, findings: list[Finding]) -> _First:
-    progress = options.progress
-    half = replace(options, progress=None if progress is None else lambda done: progress(done * FIRST_PASS))
+def _first_pass(job: Job) -> _First:
     alone = len(job.ranks) == 1
     if alone:
         # The only rank is asked here, whatever the engine, and written next: it is not read twice.
         job = replace(job, engine=InProcess())
-    found = list(ask_each(job, half, partial(_facts, options.annotation, alone), findings))
+    found = list(job.with_progress(0.0, FIRST_PASS).each(partial(_facts, alone)))
     steps = tuple(dict.fromkeys(name for _, names, _ in found for name in names))
     return _First(job, linked_parts([parts for parts, _, _ in found]), steps, found[0][2] if alone else None)
 
 
-def _facts(
-    annotation: str, keeps: bool, linked: LinkedTrace
-) -> tuple[RankParts, tuple[str, ...], LinkedTrace | None]:
-    names = tuple(step_windows(linked, annotation).get_column("step").to_list())
-    return rank_parts(linked, annotation), names, linked if keeps else None
+def _facts(keeps: bool, linked: LinkedTrace) -> tuple[RankParts, tuple[str, ...], LinkedTrace | None]:
+    names = tuple(step_windows(linked).get_column("step").to_list())
+    return planned_parts(linked), names, linked if keeps else None
 
 
-def _second_pass(
-    first: _First, options: ExportOptions, write: WriteRank, findings: list[Finding]
-) -> list[WrittenFile]:
-    """The files, by rank.
+def planned_parts(linked: LinkedTrace) -> RankParts:
+    """Return the parts of a rank for a plan.
 
-    Raises:
-        InputError: a rank has nothing to simulate, or not all of it can be read.
+    Communication ends as in the rank's graph, from which nodes are made.
     """
-    if first.only is not None:
-        written = [write(first.only)]
-    else:
-        progress = options.progress
-        rest = replace(
-            options,
-            progress=None
-            if progress is None
-            else lambda done: progress(FIRST_PASS + done * (1 - FIRST_PASS)),
-        )
-        written = list(ask_each(first.job, rest, write, findings))
+    parts = rank_parts(linked)
+    late = late_communication(linked)
+    if late.is_empty():
+        return parts
+    members = parts.members.join(late, on="event_id", how="left", maintain_order="left", suffix="_earlier")
+    ends = members.with_columns(pl.coalesce("end_ns_earlier", "end_ns").alias("end_ns"))
+    return replace(parts, members=ends.drop("end_ns_earlier"))
+
+
+def _second_pass(first: _First, write: WriteRank) -> list[WrittenFile]:
+    """Write the files; return them by rank."""
+    job = first.job
+    second = job.with_progress(FIRST_PASS, 1.0)
+    written = list(second.each(write)) if first.only is None else [write(first.only)]
     for rank in written:
         if rank.nothing is not None:
             raise rank.nothing
-        findings += rank.findings
+        job.add_findings(rank.findings)
     files = sorted((file for rank in written for file in rank.files), key=lambda file: file.rank)
     lost = {rank.rank for rank in write.plan.ranks} - {file.rank for file in files}
     if lost:
-        raise _lost(first.job, write.plan.ranks[min(lost)].source, findings)
+        raise _lost(job, write.plan.ranks[min(lost)].source)
     return files
 
 
-def _lost(job: Job, rank: int, findings: Sequence[Finding]) -> InputError:
-    """Why a rank has no file though it could be read before: its nodes need more of its files than its plan."""
-    for finding in findings:
-        if finding.code is UNREADABLE and finding.details.get("rank") == rank:
+def _lost(job: Job, rank: int) -> InputError:
+    """Explain why a readable rank has no file: its nodes need more of its files than its plan."""
+    for finding in job.findings:
+        if finding.code is FindingCode.RANK_UNREADABLE and finding.details.get("rank") == rank:
             advice = f"Mend that file, or leave rank {rank} out, as with --ranks"
             return InputError(finding.path, str(finding.details["problem"]), advice, finding.where)
     return InputError(job.path, f"rank {rank} could not be read a second time", "Export again")
-
-
-def _beginnings(ranks: LinkedRanks) -> Mapping[int, int]:
-    """When the first event of all ranks is, on the own clock of each."""
-    own = ranks.ranks.select("rank", "start_ns").drop_nulls()
-    aligned = ranks.aligned(own, "start_ns").get_column("start_ns")
-    earliest = aligned.min()
-    begins = own.with_columns((pl.col("start_ns") - (aligned - earliest)).alias("begins_ns"))
-    return dict(begins.select("rank", "begins_ns").iter_rows())
-
-
-def _write_beside(folder: Path, wanted: ChakraOptions, plan: JobPlan, files: Sequence[WrittenFile]) -> None:
-    groups = plan.comm_groups()
-    _write_json(folder / COMM_GROUPS, groups)
-    facts = {
-        "format": "chakra",
-        "written_by": f"tracebraid {__version__}",
-        "detail": wanted.nodes.value,
-        "steps": wanted.steps,
-        "repeat": wanted.repeat,
-        **plan.facts(),
-        "files": [_file_facts(file) for file in files],
-    }
-    _write_json(folder / EXPORT_FACTS, facts)
-    simulator = wanted.simulator_options
-    if simulator is None:
-        return
-    own = folder / SIMULATOR_FOLDER
-    own.mkdir()
-    traces = SimulatorTraces(len(files), f"../{PREFIX}", f"../{COMM_GROUPS}" if groups else None)
-    write_simulator_files(own, traces, simulator)
-
-
-def _file_facts(file: WrittenFile) -> dict[str, object]:
-    kinds = {kind: {"nodes": nodes, "ns": lasts_ns} for kind, (nodes, lasts_ns) in file.by_kind.items()}
-    return {
-        "rank": file.rank,
-        "file": f"{PREFIX}.{file.rank}.et",
-        "nodes": file.nodes,
-        "dependencies": file.dependencies,
-        "kinds": kinds,
-    }
-
-
-def _write_json(path: Path, content: object) -> None:
-    write_whole(path, [json.dumps(content, indent=1, ensure_ascii=False).encode() + b"\n"], overwrite=False)

@@ -1,4 +1,4 @@
-"""What is known of a whole job before its ranks are written: clocks, collectives and the critical path."""
+"""Facts about a whole job that an export needs before any rank is written: clocks, collectives, critical path."""
 
 from __future__ import annotations
 
@@ -8,42 +8,88 @@ from functools import partial
 
 import polars as pl
 
-from tracebraid.api.critical_paths import critical_path_of_graph
-from tracebraid.api.exports.collective_flows import collective_rates, joined_members
-from tracebraid.api.exports.options import ExportOptions, ask_each
-from tracebraid.api.exports.steps import SeenSteps, steps_of
-from tracebraid.api.graphing import RankOfGraph, graph_of_ranks, rank_of_graph
-from tracebraid.api.job.aligning import linked_parts, rank_parts
+from tracebraid.analysis.collectives.transfers import collective_ranks, collectives
+from tracebraid.api.exports.export import ExportOptions, StepNames, steps_of
+from tracebraid.api.graphing import RankOfGraph, critical_path, graph_of_ranks, rank_of_graph
+from tracebraid.api.job_answers import linked_parts, rank_parts
 from tracebraid.errors import ArgumentError, MissingLibraryError
-from tracebraid.graph.critical_path.find_path import PathOptions
-from tracebraid.model.engine import InProcess
+from tracebraid.model.engine import InProcess, Job
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.graph.critical_path import CriticalPath
-from tracebraid.model.job import Job
+from tracebraid.model.graph import CriticalPath
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.schema import MATCHED_COLLECTIVES, MEMBERS
 
-__all__ = ["FIRST_PASS", "JobFacts", "job_facts"]
+
+def joined_members(ranks: LinkedRanks, options: ExportOptions) -> pl.DataFrame:
+    """Return the members of collectives with at least two known members: `rank`, `event_id`, `collective`, and
+    whether it `is_first` and `is_last` to start.
+    """
+    members = ranks.members.filter(pl.col("collective").is_not_null())
+    if options.step is not None:
+        members = members.filter(options.is_step(pl.col("step")))
+    order = pl.int_range(pl.len()).over("collective")
+    count = pl.len().over("collective")
+    return (
+        members.sort("collective", "start_ns", "rank", "event_id")
+        .filter(count > 1)
+        .select(
+            *("rank", "event_id", "collective"),
+            (order == 0).alias("is_first"),
+            (order == count - 1).alias("is_last"),
+        )
+    )
+
+
+def collective_rates(ranks: LinkedRanks) -> pl.DataFrame:
+    """Compute the bus bandwidth of active transfers by rank and time: `rank`, `ts_ns`, `bytes_per_s`.
+
+    A collective counts on each of its ranks during its transfer: for `transfer_ns` before its end, without
+    waiting. Concurrent transfers are added up.
+    """
+    rate = collectives(ranks).select("collective", "bus_bytes_per_s").drop_nulls()
+    parts = (
+        collective_ranks(ranks)
+        .select("rank", "collective", "transfer_ns", "end_ns")
+        .filter(pl.col("transfer_ns") > 0)
+        .join(rate, on="collective", how="inner", maintain_order="left")
+    )
+    start, end, rate_of = (
+        pl.col("end_ns") - pl.col("transfer_ns"),
+        pl.col("end_ns"),
+        pl.col("bus_bytes_per_s"),
+    )
+    begins = parts.select("rank", start.alias("ts_ns"), rate_of.alias("change"), pl.lit(1).alias("running"))
+    ends = parts.select("rank", end.alias("ts_ns"), (-rate_of).alias("change"), pl.lit(-1).alias("running"))
+    changes = (
+        pl.concat([begins, ends])
+        .group_by("rank", "ts_ns", maintain_order=True)
+        .agg(pl.col("change").sum(), pl.col("running").sum())
+        .sort("rank", "ts_ns")
+    )
+    running = pl.col("running").cum_sum().over("rank")
+    # Sums of floats end beside 0 if nothing runs.
+    value = pl.when(running > 0).then(pl.col("change").cum_sum().over("rank")).otherwise(0.0)
+    return changes.select("rank", "ts_ns", value.alias("bytes_per_s"))
+
 
 FIRST_PASS = 0.5
-"""Share of the progress that the first of two passes over the ranks makes."""
+"""Share of the progress of the first of two passes over the ranks."""
 
 
 @dataclass(frozen=True, eq=False)
 class JobFacts:
-    """What is known of a job.
+    """Facts about a job.
 
     Args:
-        ranks: the ranks that can be read, on aligned clocks.
-        numbers: the place of each rank among those that are shown.
+        ranks: the readable ranks, on aligned clocks.
+        numbers: the position of each rank among those shown.
         only: the only rank, where there is no other: it need not be read again.
-        earliest_ns: the first event of all, on aligned clocks; 0 without events.
+        earliest_ns: start of the first event, on aligned clocks; 0 without events.
         members: `joined_members`.
         rates: `collective_rates`.
-        path: the critical path; None where there is none.
-        findings: what was noticed about the job.
+        path: the critical path; None if there is none.
     """
 
     ranks: LinkedRanks
@@ -53,37 +99,29 @@ class JobFacts:
     members: pl.DataFrame
     rates: pl.DataFrame
     path: CriticalPath | None
-    findings: tuple[Finding, ...]
 
     @property
     def of_ranks(self) -> JobFacts:
-        """What the timelines of single ranks need of it: that is sent to each process that makes some."""
+        """Reduce it to what timelines of single ranks need, for worker processes."""
         ranks = replace(
             self.ranks, members=MEMBERS.empty(), collectives=MATCHED_COLLECTIVES.empty(), parts={}
         )
-        return replace(self, ranks=ranks, only=None, path=None, findings=())
+        return replace(self, ranks=ranks, only=None, path=None)
 
 
 def job_facts(job: Job, options: ExportOptions) -> JobFacts:
-    """Read each rank that is exported once.
-
-    Raises:
-        ArgumentError: there is no such rank or step.
-        InputError: no rank can be read.
-    """
-    ranks = job.ranks if options.rank is None else [options.rank]
-    progress = options.progress
-    half = replace(options, progress=None if progress is None else lambda done: progress(done * FIRST_PASS))
-    if len(ranks) == 1:
-        # The only rank is asked here, whatever the engine, and written next: it is not read twice.
-        job = replace(job, engine=InProcess())
-    asked = partial(_facts_of_rank, replace(options, progress=None), keeps_linked=len(ranks) == 1)
-    found = list(ask_each(job, half, asked, []))
-    seen = SeenSteps(options)
+    """Read each exported rank once."""
+    alone = len(job.ranks) == 1
+    # The only rank is asked here, whatever the engine, and written next: it is not read twice.
+    first = replace(job, engine=InProcess()) if alone else job
+    asked = partial(_facts_of_rank, options, keeps_linked=alone)
+    found = list(first.with_progress(0.0, FIRST_PASS).each(asked))
+    seen = StepNames(options, job.annotation)
     for of_rank in found:
         seen.see(of_rank.steps)
     seen.check()
     linked_ranks, path, findings = _joined(found, options)
+    job.add_findings(findings)
     starts = [(of_rank.rank, of_rank.start_ns) for of_rank in found if of_rank.start_ns is not None]
     on_own_clocks = pl.DataFrame(starts, schema={"rank": pl.Int64, "ts_ns": pl.Int64}, orient="row")
     earliest = linked_ranks.aligned(on_own_clocks, "ts_ns").get_column("ts_ns").min()
@@ -92,25 +130,24 @@ def job_facts(job: Job, options: ExportOptions) -> JobFacts:
         {of_rank.rank: number for number, of_rank in enumerate(found)},
         found[0].linked if len(found) == 1 else None,
         earliest if isinstance(earliest, int) else 0,
-        joined_members(linked_ranks, options.step_names),
+        joined_members(linked_ranks, options),
         collective_rates(linked_ranks),
         path,
-        findings,
     )
 
 
 @dataclass(frozen=True, eq=False)
 class _FactsOfRank:
-    """What is taken of a rank.
+    """Facts about a rank.
 
     Args:
         rank: the rank.
-        parts: what links it with the others.
-        graph: its part of the dependency graph; None where that cannot be made.
-        steps: the names of its steps, where one is exported.
-        start_ns: when its first event starts, on its own clock; None without events.
-        problem: what is not installed that the graph needs.
-        linked: the rank itself, where it is the only one.
+        parts: the data for linking it with other ranks.
+        graph: its part of the dependency graph; None if it cannot be built.
+        steps: the names of its steps, if one is exported.
+        start_ns: start of its first event, on its own clock; None without events.
+        problem: a missing library that the graph needs.
+        linked: the rank itself, if it is the only one.
     """
 
     rank: int
@@ -123,17 +160,17 @@ class _FactsOfRank:
 
 
 def _facts_of_rank(options: ExportOptions, linked: LinkedTrace, *, keeps_linked: bool) -> _FactsOfRank:
-    """What is taken of a rank; what of its files cannot be read is met here."""
+    """Gather the facts about a rank; unreadable files raise here."""
     if linked.has_et:
         linked.compute_all()
     steps = steps_of(linked, options)
     start = linked.timeline.events.get_column("ts_ns").min()
     graph, problem = None, ""
     try:
-        graph = rank_of_graph(linked, options.annotation)
+        graph = rank_of_graph(linked)
     except MissingLibraryError as error:
         problem = str(error)
-    parts = rank_parts(linked, options.annotation) if graph is None else graph.parts
+    parts = rank_parts(linked) if graph is None else graph.parts
     start_ns = start if isinstance(start, int) else None
     kept = linked if keeps_linked else None
     return _FactsOfRank(linked.rank, parts, graph, steps, start_ns, problem, kept)
@@ -142,13 +179,13 @@ def _facts_of_rank(options: ExportOptions, linked: LinkedTrace, *, keeps_linked:
 def _joined(
     found: Sequence[_FactsOfRank], options: ExportOptions
 ) -> tuple[LinkedRanks, CriticalPath | None, tuple[Finding, ...]]:
-    """The ranks linked with each other, the critical path over those that are shown, and why there is none."""
+    """Link the ranks; return them, the critical path over the shown ranks, and the reason if there is none."""
     problem = next((of_rank.problem for of_rank in found if of_rank.problem), "")
     graphs = [of_rank.graph for of_rank in found if of_rank.graph is not None]
     if not problem:
         try:
-            graph = graph_of_ranks(graphs, options.annotation)
-            path = critical_path_of_graph(graph, PathOptions(options.step, None, 0), with_error=False)
+            graph = graph_of_ranks(graphs)
+            path = critical_path(graph, step=options.step, replays=0, with_error=False)
         except (ArgumentError, MissingLibraryError) as error:
             problem = str(error)
         else:

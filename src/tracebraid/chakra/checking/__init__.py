@@ -1,1 +1,1 @@
-"""What keeps a simulator from running `.et` files to the end: in each file, between ranks, and deadlocks."""
+"""Find what stops a simulator from running `.et` files to the end: faults in files, between ranks, and deadlocks."""

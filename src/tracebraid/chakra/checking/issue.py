@@ -16,10 +16,7 @@ from heapq import heappop, heappush
 import numpy as np
 import polars as pl
 
-from tracebraid.chakra.checking.communication import COMMUNICATION_TYPES
-from tracebraid.chakra.checking.rank_facts import RankFacts
-
-__all__ = ["Standstill", "Waiting", "issue_all"]
+from tracebraid.chakra.checking.rank_facts import COMMUNICATION_TYPES, RankFacts
 
 _COLLECTIVE, _SEND, _RECEIVE = COMMUNICATION_TYPES
 _JUNCTION = -1
@@ -49,7 +46,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Standstill:
-    """What is left when nothing can go on.
+    """State when no entry can proceed.
 
     Args:
         waiting: of each rank what waits for other ranks.
@@ -62,7 +59,7 @@ class Standstill:
 
 @dataclass(eq=False)
 class _Rank:
-    """A rank while it issues. Entries are those of its skeleton."""
+    """State of a rank during issue. Entries are those of its skeleton."""
 
     number: int
     waits: list[int]
@@ -70,12 +67,12 @@ class _Rank:
     child: list[int]
     open: int
     position: list[int]
-    """Of each entry the row of its communication; -1: a junction."""
+    """Row of each entry's communication; -1: a junction."""
     lane_order: list[int]
     kind: list[str]
     group: list[str | None]
     key: list[_Key]
-    """What both ends of a message have in common."""
+    """Key that both ends of a message share."""
     meets: list[bool]
     ready: list[tuple[int, int]] = field(default_factory=list)
     in_lane: int = -1
@@ -103,17 +100,11 @@ class _Job:
 def issue_all(
     ranks: Sequence[RankFacts],
     members: Mapping[str, tuple[int, ...]],
-    meets_nobody: frozenset[str] = frozenset(),
+    has_no_partner: frozenset[str] = frozenset(),
 ) -> Standstill:
-    """Issue all communication of a job; what does not end is returned.
-
-    Args:
-        ranks: of the job.
-        members: ranks of each process group.
-        meets_nobody: types of collectives that end by themselves.
-    """
+    """Issue all communication of a job; what does not end is returned."""
     there = {facts.checked.rank for facts in ranks}
-    job = _Job({facts.checked.rank: _rank(facts, there, meets_nobody) for facts in ranks}, members)
+    job = _Job({facts.checked.rank: _rank(facts, there, has_no_partner) for facts in ranks}, members)
     for number, rank in job.ranks.items():
         for entry in [entry for entry, waits in enumerate(rank.waits) if waits == 0]:
             _begin(job, rank, entry)
@@ -124,7 +115,7 @@ def issue_all(
     return Standstill(tuple(_waiting(job)), never)
 
 
-def _rank(facts: RankFacts, there: set[int], meets_nobody: frozenset[str]) -> _Rank:
+def _rank(facts: RankFacts, there: set[int], has_no_partner: frozenset[str]) -> _Rank:
     skeleton, entries = facts.skeleton, len(facts.skeleton.row)
     runs = facts.communication.with_row_index("position").filter(pl.col("entry").is_not_null())
     rank = _Rank(
@@ -144,12 +135,12 @@ def _rank(facts: RankFacts, there: set[int], meets_nobody: frozenset[str]) -> _R
         rank.kind[entry], rank.group[entry] = kind, group
         rank.key[entry] = (src, dst, tag or 0, -1 if size is None else size)
         # What cannot be matched is said elsewhere; here it ends by itself, so that all else can be seen.
-        rank.meets[entry] = comm_type not in meets_nobody if kind == _COLLECTIVE else {src, dst} <= there
+        rank.meets[entry] = comm_type not in has_no_partner if kind == _COLLECTIVE else {src, dst} <= there
     return rank
 
 
 def _children(first: np.ndarray, before: np.ndarray) -> tuple[list[int], list[int], list[int]]:
-    """How many entries each waits for, and those that wait for it."""
+    """Return how many entries each waits for, and those that wait for it."""
     entries = len(first) - 1
     order = np.argsort(before, kind="stable")
     first_child = np.zeros(entries + 1, dtype=np.int64)
@@ -174,7 +165,7 @@ def _begin(job: _Job, rank: _Rank, entry: int) -> None:
 
 
 def _wake(rank: _Rank, entry: int) -> list[int]:
-    """Those that waited for nothing else than an entry that has ended."""
+    """Entries whose last dependency has ended."""
     woken = []
     for child in rank.child[rank.first_child[entry] : rank.first_child[entry + 1]]:
         rank.waits[child] -= 1
@@ -190,7 +181,7 @@ def _end(job: _Job, rank: _Rank, entry: int) -> None:
 
 
 def _received(job: _Job, rank: _Rank, entry: int) -> bool:
-    """Whether a receive ends at once; else it waits."""
+    """Return whether a receive ends at once; else it waits."""
     key = rank.key[entry]
     if not rank.meets[entry]:
         return True

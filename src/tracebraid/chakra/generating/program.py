@@ -1,24 +1,43 @@
-"""What a rank does, node by node: an order in lanes, and dependencies between them without redundant ones."""
+"""Build a rank's program: nodes in ordered lanes, and dependencies between lanes without redundant ones."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import base64
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
 
-from tracebraid.chakra.generating.limits import LARGEST, check_nodes
+from tracebraid.chakra.codes import CollectiveCommType, NodeType
+from tracebraid.chakra.schema import CHAKRA_NODES, ChakraRank, NodeDeps
 from tracebraid.errors import ArgumentError
-from tracebraid.model.chakra.chakra_rank import NodeDeps
-from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
-from tracebraid.model.graph.codes import ActivityKind
-from tracebraid.model.schema.chakra import CHAKRA_NODES
-from tracebraid.model.units import NS_PER_US
+from tracebraid.model.graph import ActivityKind
+from tracebraid.model.quantities import NS_PER_US
 
-__all__ = ["Lane", "Program", "Work"]
+MOST_NODES = 1_000_000
+"""Nodes of a rank: several times as many as the largest traces have; they take some 1 GB while a rank is made."""
+
+_MOST_RANKS = 1_000_000
+"""Ranks of a job, a file each: several times as many as the largest clusters have accelerators."""
+
+LARGEST = 2**63 - 1
+"""Range of an integer in the files."""
+
+
+def check_ranks(ranks: int) -> None:
+    """Reject a job of too many ranks."""
+    if ranks > _MOST_RANKS:
+        raise ArgumentError(f"{ranks:,} ranks exceed the limit: give {_MOST_RANKS:,} or fewer")
+
+
+def check_nodes(nodes: int) -> None:
+    """Reject a rank with too many nodes."""
+    if nodes > MOST_NODES:
+        raise ArgumentError(f"a rank has more than {MOST_NODES:,} nodes: give fewer steps, repeats or layers")
 
 
 class Lane(IntEnum):
@@ -30,7 +49,7 @@ class Lane(IntEnum):
     FROM_PREVIOUS = 2
     """Receives from the rank or stage before; they wait for nothing else, as a buffer that is posted early."""
     FROM_NEXT = 3
-    """Receives from the rank or stage behind."""
+    """Receives from the next rank or stage."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +57,7 @@ class Work:
     """Computation.
 
     Args:
-        duration_ns: what it takes.
+        duration_ns: its duration.
         num_ops: floating-point operations; None: unknown.
         tensor_size: bytes that it reads and writes; None: unknown.
     """
@@ -88,7 +107,7 @@ class Program:
     _before: list[int] = field(default_factory=list)
     _after: list[int] = field(default_factory=list)
     _seen: list[tuple[int, ...]] = field(default_factory=list)
-    """Of each node the last row of each lane that it comes after, itself included; -1: none."""
+    """Last row of each lane that precedes each node, itself included; -1: none."""
     _last: list[int] = field(default_factory=lambda: [-1] * len(Lane))
     _busy_ns: int = 0
 
@@ -125,17 +144,11 @@ class Program:
         return self._add(Lane.COMMUNICATION, row, after)
 
     def measured(self, row: int, duration_ns: int) -> None:
-        """State what the node of a row took."""
+        """Set the duration of a row's node."""
         self._rows[row]["duration_ns"] = duration_ns
 
     def send(self, name: str, message: tuple[int, int, int], after: Sequence[int]) -> int:
-        """A send, after the send or collective before it and the nodes of these rows.
-
-        Args:
-            name: of the node.
-            message: the rank that receives, the tag, and the bytes.
-            after: rows.
-        """
+        """A send, after the send or collective before it and the nodes of these rows."""
         to_rank, tag, size_bytes = message
         row: _Row = {
             "name": name,
@@ -148,13 +161,7 @@ class Program:
         return self._add(Lane.COMMUNICATION, row, after)
 
     def receive(self, name: str, message: tuple[int, int, int], lane: Lane) -> int:
-        """A receive, after the one of its lane before it.
-
-        Args:
-            name: of the node.
-            message: the rank that sends, the tag, and the bytes.
-            lane: that of receives from that rank.
-        """
+        """A receive, after the one of its lane before it."""
         from_rank, tag, size_bytes = message
         row: _Row = {
             "name": name,
@@ -180,7 +187,7 @@ class Program:
         return CHAKRA_NODES.conform(frame, fill_missing=True)
 
     def data_deps(self) -> NodeDeps:
-        """What each node waits for; what follows from others is left out."""
+        """Dependencies of each node, without transitive ones."""
         before, after = np.array(self._before, dtype=np.int64), np.array(self._after, dtype=np.int64)
         return NodeDeps.of_pairs(before, after, np.arange(len(self._rows)))
 
@@ -207,12 +214,123 @@ class Program:
         check_nodes(number + 1)
         values = (row.get("comm_size"), row.get("num_ops"), row.get("tensor_size"), row.get("duration_ns"))
         if any(value is not None and value > LARGEST for value in values):
-            raise ArgumentError(f"{row['name']} is larger than 64 bits can say: give smaller sizes")
+            raise ArgumentError(f"{row['name']} exceeds 64 bits: give smaller sizes")
         self._busy_ns += row.get("duration_ns") or 0
         if self._busy_ns > LARGEST:
-            raise ArgumentError("a rank computes for longer than 64 bits can say in ns: give less")
+            raise ArgumentError("the compute time of a rank exceeds 64 bits in ns: give less")
 
     def _follows(self, row: int, wanted: set[int]) -> bool:
-        """Whether another of the wanted rows comes after this one anyway."""
+        """Return whether another of the wanted rows comes after this one anyway."""
         lane = self._rows[row]["stream"]
         return any(self._seen[other][lane] >= row for other in wanted if other != row)
+
+
+_VERSION = "1.0.0"
+"""The schema's version that Chakra's generator writes."""
+_COLLECTIVES = (
+    CollectiveCommType.ALL_REDUCE,
+    CollectiveCommType.ALL_TO_ALL,
+    CollectiveCommType.ALL_GATHER,
+    CollectiveCommType.REDUCE_SCATTER,
+    CollectiveCommType.BROADCAST,
+    CollectiveCommType.BARRIER,
+)
+_INTEGERS = {32: (12345, 23456), 64: (9876543210, 1234567890)}
+_NEGATIVE = ("sint", "sfixed")
+_WITHOUT_DOC = ("fixed", "sfixed")
+
+
+@dataclass(frozen=True)
+class PeerSizes:
+    """Description of the cases.
+
+    Args:
+        ranks: how many files each case has.
+        runtime_micros: of computation.
+        tensor_bytes: of memory, sends and receives.
+        comm_bytes: of collectives.
+    """
+
+    ranks: int = 64
+    runtime_micros: int = 5
+    tensor_bytes: int = 1024
+    comm_bytes: int = 65536
+
+
+def peer_files(sizes: PeerSizes) -> Iterator[tuple[str, ChakraRank]]:
+    """The name of each file and what it holds; ids go on from file to file."""
+    if sizes.ranks < 1 or min(sizes.runtime_micros, sizes.tensor_bytes, sizes.comm_bytes) < 0:
+        raise ArgumentError("the generator needs at least one rank, and no negative sizes")
+    check_ranks(sizes.ranks)
+    if max(sizes.runtime_micros, sizes.tensor_bytes, sizes.comm_bytes) > LARGEST:
+        raise ArgumentError("a size exceeds 64 bits: give smaller sizes")
+    node_id = 0
+    for case, nodes in _cases(sizes):
+        for rank in range(sizes.ranks):
+            yield f"{case}.{rank}.et", _rank(rank, node_id, nodes, chained=case.endswith("_dependent"))
+            node_id += len(nodes)
+
+
+_Node = dict[str, Any]
+
+
+def _rank(rank: int, first_id: int, nodes: list[_Node], chained: bool) -> ChakraRank:
+    frame = pl.DataFrame(nodes).with_columns(node_id=pl.int_range(pl.len()) + first_id)
+    frame = CHAKRA_NODES.conform(frame, fill_missing=True)
+    deps = NodeDeps.none(len(nodes))
+    if chained:
+        before = np.arange(len(nodes) - 1)
+        deps = NodeDeps.of_pairs(before, before + 1, frame.get_column("node_id").to_numpy())
+    return ChakraRank(rank, _VERSION, (), frame, deps, NodeDeps.none(len(nodes)))
+
+
+def _cases(sizes: PeerSizes) -> Iterator[tuple[str, list[_Node]]]:
+    yield (
+        "one_metadata_node_all_types",
+        [{**_node(NodeType.METADATA_NODE), "attributes": json.dumps(_all_types())}],
+    )
+    memory = {"is_cpu_op": False, "tensor_size": sizes.tensor_bytes}
+    yield "one_remote_mem_load_node", [{**_node(NodeType.MEM_LOAD_NODE), **memory}]
+    yield "one_remote_mem_store_node", [{**_node(NodeType.MEM_STORE_NODE), **memory}]
+    computes = {**_node(NodeType.COMP_NODE), "is_cpu_op": False, "duration_micros": sizes.runtime_micros}
+    yield "one_comp_node", [computes]
+    yield "two_comp_nodes_independent", [computes] * 2
+    yield "two_comp_nodes_dependent", [computes] * 2
+    for kind in _COLLECTIVES:
+        size = 0 if kind is CollectiveCommType.BARRIER else sizes.comm_bytes
+        node = {
+            **_node(NodeType.COMM_COLL_NODE),
+            "is_cpu_op": False,
+            "comm_type": kind.name,
+            "comm_size": size,
+        }
+        yield kind.name, [{**node, "name": kind.name}]
+    yield "one_comm_send_node", [{**_node(NodeType.COMM_SEND_NODE), **memory}]
+    yield "one_comm_recv_node", [{**_node(NodeType.COMM_RECV_NODE), **memory}]
+
+
+def _node(type: NodeType) -> _Node:
+    return {"name": type.name, "type": type.name, "duration_micros": 0}
+
+
+def _all_types() -> dict[str, Any]:
+    """An attribute of each type, named after it."""
+    found: dict[str, Any] = {}
+    for name in ("double", "float"):
+        found[name] = {f"{name}_val": 1.2345, "doc_string": name}
+        found[f"{name}_list"] = {f"{name}_list": [1.2345, 2.3456]}
+    for family in ("int", "uint", "sint", "fixed", "sfixed"):
+        sign = -1 if family in _NEGATIVE else 1
+        for bits, (first, second) in _INTEGERS.items():
+            name = f"{family}{bits}"
+            found[name] = {f"{name}_val": sign * first}
+            if family not in _WITHOUT_DOC:
+                found[name]["doc_string"] = name
+            found[f"{name}_list"] = {f"{name}_list": [first, sign * second]}
+    found["bool"] = {"bool_val": True, "doc_string": "bool"}
+    found["bool_list"] = {"bool_list": [number % 2 == 0 for number in range(10)]}
+    texts = [str(12345 + number) for number in range(10)]
+    found["string"] = {"string_val": texts[0], "doc_string": "string"}
+    found["string_list"] = {"string_list": texts}
+    coded = [base64.b64encode(text.encode()).decode() for text in texts]
+    return {**found, "bytes": {"bytes_val": coded[0]}, "bytes_list": {"bytes_list": coded}}

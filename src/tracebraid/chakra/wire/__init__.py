@@ -1,1 +1,1 @@
-"""Bytes of `.et` files: the schema, messages behind their lengths, and columns to bytes and back."""
+"""Encoding of `.et` files: schema, length-prefixed messages, and conversion between columns and bytes."""

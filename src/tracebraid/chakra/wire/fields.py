@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.compiled import compiled
 
-__all__ = [
-    "FIXED32",
-    "FIXED64",
-    "LENGTH",
-    "VARINT",
-    "Fields",
-    "Packed",
-    "Slices",
-    "fields_of",
-    "packed_varints",
-]
-
 _Ints = NDArray[np.int64]
 _Bytes = NDArray[np.uint8]
 
-VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+VARINT = 0
+FIXED64 = 1
+LENGTH = 2
+FIXED32 = 5
 """Wire types. Groups (3 and 4) are no part of proto3: a message that holds one counts as unreadable."""
 
 
@@ -34,7 +28,7 @@ class Slices:
 
     Args:
         start: of each part.
-        stop: the byte behind it.
+        stop: the byte after it.
     """
 
     start: _Ints
@@ -61,7 +55,7 @@ class Fields:
         number: the field's number.
         wire_type: how its value is written.
         value: of a number its bits; of a text, a message or a packed list its first byte.
-        stop: the byte behind the value.
+        stop: the byte after the value.
         minimal: whether its value or length is written in as few bytes as it can be.
         readable: of each message, not of each field; one that is not has no fields here.
     """
@@ -79,22 +73,17 @@ class Fields:
         return np.flatnonzero(self.number == number)
 
     def slices(self, rows: _Ints) -> Slices:
-        """Where the values of some rows lie."""
+        """Locations of the values of some rows."""
         return Slices(self.value[rows], self.stop[rows])
 
 
 def fields_of(data: bytes, messages: Slices) -> Fields:
-    """Take messages apart, one level deep.
-
-    Args:
-        data: holds them.
-        messages: where they lie in it.
-    """
+    """Parse messages, one level deep."""
     array = np.frombuffer(data, dtype=np.uint8)
     readable = np.ones(len(messages), dtype=np.bool_)
     none = np.zeros((5, 0), dtype=np.int64)
-    found = np.zeros((5, _take_apart(array, messages.spans(), none, readable)), dtype=np.int64)
-    _take_apart(array, messages.spans(), found, readable)
+    found = np.zeros((5, _decompose(array, messages.spans(), none, readable)), dtype=np.int64)
+    _decompose(array, messages.spans(), found, readable)
     row, tag, value, stop, minimal = found
     wire_type = (tag & 7).astype(np.uint8)
     return Fields(row, tag >> 3, wire_type, value, stop, minimal.astype(np.bool_), readable)
@@ -118,7 +107,7 @@ class Packed:
 
 
 def packed_varints(data: bytes, lists: Slices) -> Packed:
-    """Take packed lists apart."""
+    """Parse packed lists."""
     array = np.frombuffer(data, dtype=np.uint8)
     found = np.zeros((2, int((lists.stop - lists.start).sum())), dtype=np.int64)
     flags = np.ones((2, len(lists)), dtype=np.bool_)
@@ -127,7 +116,7 @@ def packed_varints(data: bytes, lists: Slices) -> Packed:
 
 
 @compiled
-def _take_apart(data: _Bytes, spans: _Ints, found: _Ints, readable: NDArray[np.bool_]) -> int:
+def _decompose(data: _Bytes, spans: _Ints, found: _Ints, readable: NDArray[np.bool_]) -> int:
     """Fill in fields as far as there is room for them; returns how many there are."""
     count = 0
     for message in range(len(spans)):
@@ -192,3 +181,105 @@ def _unpack(data: _Bytes, spans: _Ints, found: _Ints, flags: NDArray[np.bool_]) 
                 number, shift = np.int64(0), 0
         flags[0, row] = shift == 0
     return count
+
+
+def numbered_texts(data: bytes, slices: Slices) -> tuple[_Ints, list[bytes]]:
+    """The number of each text, in the order of first appearance, and the texts by number."""
+    if not len(slices):
+        return np.zeros(0, dtype=np.int64), []
+    array = np.frombuffer(data, dtype=np.uint8)
+    # At most half of the slots are taken, so that a search ends soon.
+    slots = np.full(1 << (2 * len(slices)).bit_length(), -1, dtype=np.int64)
+    first = np.zeros(len(slices), dtype=np.int64)
+    number = np.zeros(len(slices), dtype=np.int64)
+    count = _number(array, slices.spans(), slots, first, number)
+    rows = first[:count]
+    starts, stops = slices.start[rows].tolist(), slices.stop[rows].tolist()
+    return number, [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+
+
+@compiled
+def _number(data: NDArray[np.uint8], spans: _Ints, slots: _Ints, first: _Ints, number: _Ints) -> int:
+    """Fill in the number of each text and the first row with each number; returns how many there are."""
+    count, last = 0, len(slots) - 1
+    for row in range(len(spans)):
+        start, size = spans[row, 0], spans[row, 1] - spans[row, 0]
+        # FNV-1a, of 64 bits.
+        mixed = np.uint64(0xCBF29CE484222325)
+        for at in range(size):
+            mixed = (mixed ^ np.uint64(data[start + at])) * np.uint64(0x100000001B3)
+        slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(last))
+        while True:
+            known = slots[slot]
+            if known < 0:
+                slots[slot] = known = count
+                first[count] = row
+                count += 1
+            other = spans[first[known], 0]
+            same = spans[first[known], 1] - other == size
+            at = 0
+            while same and at < size:
+                same = data[other + at] == data[start + at]
+                at += 1
+            if same:
+                number[row] = known
+                break
+            slot = (slot + 1) & last
+    return count
+
+
+_MOST_NUMBER = 33
+_WIRE_TYPES = 8
+
+NODE_FIELDS: dict[int, tuple[int, ...]] = {
+    **dict.fromkeys((1, 3, 6, 7), (VARINT,)),
+    **dict.fromkeys((2, 8, 9, 10), (LENGTH,)),
+    **dict.fromkeys((4, 5), (LENGTH, VARINT)),
+}
+IO_FIELDS: dict[int, tuple[int, ...]] = dict.fromkeys((1, 2, 3), (LENGTH,))
+ATTRIBUTE_FIELDS: dict[int, tuple[int, ...]] = {
+    **dict.fromkeys((1, 2, 29, 31, *range(4, 33, 2)), (LENGTH,)),
+    **dict.fromkeys((3, 21, 25), (FIXED64,)),
+    **dict.fromkeys((5, 19, 23), (FIXED32,)),
+    **dict.fromkeys((7, 9, 11, 13, 15, 17, 27), (VARINT,)),
+}
+"""The numbers of the fields of `Node`, `IOInfo` and `AttributeProto`, and how each may be written."""
+
+
+class NotPlainError(Exception):
+    """Messages that deviate from the schema, or are damaged, and must be parsed by protobuf."""
+
+
+def unexpected(fields: Fields, schema: Mapping[int, tuple[int, ...]]) -> NDArray[np.bool_]:
+    """Return whether each message is damaged, or holds a field that the schema does not have so."""
+    allowed = np.zeros((_MOST_NUMBER + 1, _WIRE_TYPES), dtype=np.bool_)
+    for number, wire_types in schema.items():
+        allowed[number, wire_types] = True
+    wrong = ~allowed[np.minimum(fields.number, _MOST_NUMBER), fields.wire_type]
+    found = ~fields.readable
+    found[fields.row[wrong]] = True
+    return found
+
+
+def text_column(data: bytes, slices: Slices, rows: NDArray[np.int64], count: int) -> pl.Series:
+    """Texts as a column with nulls."""
+    number, texts = numbered_texts(data, slices)
+    position = np.full(count, len(texts), dtype=np.int64)
+    position[rows] = number
+    known = pl.Series([*(text.decode() for text in texts), None], dtype=pl.String)
+    return known.gather(pl.Series(position))
+
+
+def code_names(numbers: pl.Series, codes: type[IntEnum]) -> pl.Series:
+    """Codes by their names, and by their numbers where the schema has none."""
+    names: list[str | None] = []
+    unique = numbers.unique()
+    for number in unique.to_list():
+        known = number in codes.__members__.values()
+        names.append(None if number is None else codes(number).name if known else str(number))
+    texts = pl.Series(names, dtype=pl.String)
+    # Of no rows at all the result would have the type of the numbers.
+    found: pl.Series = (
+        numbers.replace_strict(unique, texts, return_dtype=pl.String) if len(numbers) else texts
+    )
+    return found

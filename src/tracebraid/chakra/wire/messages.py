@@ -2,16 +2,95 @@
 
 from __future__ import annotations
 
+import base64
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from tracebraid.chakra.wire.schema import SCHEMA
-from tracebraid.errors import MissingLibraryError
+from tracebraid.errors import ArgumentError
+from tracebraid.extras import Extra, missing_extra
 
-__all__ = ["Messages", "messages"]
+SCHEMA = """
+syntax = "proto3";
+package ChakraProtoMsg;
+
+enum NodeType {
+  INVALID_NODE = 0;   METADATA_NODE = 1;   MEM_LOAD_NODE = 2;   MEM_STORE_NODE = 3;
+  COMP_NODE = 4;      COMM_SEND_NODE = 5;  COMM_RECV_NODE = 6;  COMM_COLL_NODE = 7;
+}
+
+enum CollectiveCommType {
+  ALL_REDUCE = 0;  REDUCE = 1;      ALL_GATHER = 2;      GATHER = 3;                SCATTER = 4;
+  BROADCAST = 5;   ALL_TO_ALL = 6;  REDUCE_SCATTER = 7;  REDUCE_SCATTER_BLOCK = 8;  BARRIER = 9;
+}
+
+message GlobalMetadata {
+  string version = 1;
+  repeated AttributeProto attr = 2;
+}
+
+message Node {
+  uint64 id = 1;
+  string name = 2;
+  NodeType type = 3;
+  repeated uint64 ctrl_deps = 4;
+  repeated uint64 data_deps = 5;
+  uint64 start_time_micros = 6;
+  uint64 duration_micros = 7;
+  IOInfo inputs = 8;
+  IOInfo outputs = 9;
+  repeated AttributeProto attr = 10;
+}
+
+message IOInfo {
+  string values = 1;
+  string shapes = 2;
+  string types = 3;
+}
+
+message AttributeProto {
+  string name = 1;
+  string doc_string = 2;
+  oneof value {
+    double double_val = 3;      DoubleList double_list = 4;
+    float float_val = 5;        FloatList float_list = 6;
+    int32 int32_val = 7;        Int32List int32_list = 8;
+    int64 int64_val = 9;        Int64List int64_list = 10;
+    uint32 uint32_val = 11;     Uint32List uint32_list = 12;
+    uint64 uint64_val = 13;     Uint64List uint64_list = 14;
+    sint32 sint32_val = 15;     Sint32List sint32_list = 16;
+    sint64 sint64_val = 17;     Sint64List sint64_list = 18;
+    fixed32 fixed32_val = 19;   Fixed32List fixed32_list = 20;
+    fixed64 fixed64_val = 21;   Fixed64List fixed64_list = 22;
+    sfixed32 sfixed32_val = 23; Sfixed32List sfixed32_list = 24;
+    sfixed64 sfixed64_val = 25; Sfixed64List sfixed64_list = 26;
+    bool bool_val = 27;         BoolList bool_list = 28;
+    string string_val = 29;     StringList string_list = 30;
+    bytes bytes_val = 31;       BytesList bytes_list = 32;
+  }
+}
+
+message DoubleList { repeated double values = 1; }
+message FloatList { repeated float values = 1; }
+message Int32List { repeated int32 values = 1; }
+message Int64List { repeated int64 values = 1; }
+message Uint32List { repeated uint32 values = 1; }
+message Uint64List { repeated uint64 values = 1; }
+message Sint32List { repeated sint32 values = 1; }
+message Sint64List { repeated sint64 values = 1; }
+message Fixed32List { repeated fixed32 values = 1; }
+message Fixed64List { repeated fixed64 values = 1; }
+message Sfixed32List { repeated sfixed32 values = 1; }
+message Sfixed64List { repeated sfixed64 values = 1; }
+message BoolList { repeated bool values = 1; }
+message StringList { repeated string values = 1; }
+message BytesList { repeated bytes values = 1; }
+"""
+"""`protoc` takes it; `messages` builds classes from it."""
+
 
 _BLOCK = re.compile(r"(enum|message) (\w+) \{((?:[^{}]|\{[^{}]*\})*)\}")
 """A message may hold one block more, its `oneof`."""
@@ -53,11 +132,7 @@ class Messages:
 
 @cache
 def messages() -> Messages:
-    """The classes; they are in a pool of their own, beside those of a Chakra that is installed.
-
-    Raises:
-        MissingLibraryError: protobuf is not installed.
-    """
+    """The classes; they are in a pool of their own, beside those of a Chakra that is installed."""
     try:
         from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
         from google.protobuf.descriptor_pb2 import FileDescriptorProto
@@ -67,10 +142,7 @@ def messages() -> Messages:
         from google.protobuf.message import DecodeError
         from google.protobuf.message_factory import GetMessageClass
     except ImportError as error:
-        raise MissingLibraryError(
-            "Chakra's .et files need protobuf, which is not installed here. "
-            "Install it with: pip install 'tracebraid[chakra]'"
-        ) from error
+        raise missing_extra(Extra.CHAKRA) from error
     file = FileDescriptorProto(name=_FILE, package=_PACKAGE, syntax="proto3")
     blocks = _BLOCK.findall(SCHEMA)
     enums = {name for kind, name, _ in blocks if kind == "enum"}
@@ -101,3 +173,71 @@ def messages() -> Messages:
         GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in names
     )
     return Messages(metadata, node, attribute, io_info, DecodeError, MessageToDict, ParseDict, JsonError)
+
+
+TYPE_ONLY = "type"
+"""The key of an object that says only the type of an attribute whose value stands in a column."""
+
+_PLAIN: dict[str, type] = {"int64_val": int, "double_val": float, "bool_val": bool, "string_val": str}
+_NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def kind_of(attribute: Any) -> str | None:
+    """Return the member with the value of an attribute, such as `int64_val`; None if none has."""
+    kind: str | None = attribute.WhichOneof("value")
+    return kind
+
+
+def value_of(attribute: Any) -> object:
+    """An attribute without its name."""
+    kind = kind_of(attribute)
+    if kind is None:
+        return {"doc_string": attribute.doc_string} if attribute.doc_string else {}
+    held = getattr(attribute, kind)
+    value = [_plain(item) for item in held.values] if kind.endswith("_list") else _plain(held)
+    if not attribute.doc_string and type(value) is _PLAIN.get(kind):
+        return value
+    return {kind: value} | ({"doc_string": attribute.doc_string} if attribute.doc_string else {})
+
+
+def attributes_of(name: str, value: object) -> Iterator[Any]:
+    """Return the messages of a value of `value_of`; for a list one for each item."""
+    for item in value if isinstance(value, list) else [value]:
+        try:
+            yield _attribute(name, item)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise ArgumentError(f"the attribute {name!r} cannot be written as {item!r}: {error}") from None
+
+
+def _attribute(name: str, value: object) -> Any:
+    attribute = messages().attribute(name=name)
+    kind = next((kind for kind, plain in _PLAIN.items() if type(value) is plain), None)
+    members = {kind: value} if kind else value
+    if not isinstance(members, dict):
+        raise TypeError("it is not an integer, number, boolean, text or object")
+    for member, content in members.items():
+        if member == "doc_string":
+            attribute.doc_string = content
+        elif member.endswith("_list"):
+            held = getattr(attribute, member)
+            held.SetInParent()
+            held.values.extend(_held(member, item) for item in content)
+        else:
+            setattr(attribute, member, _held(member, content))
+    return attribute
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _held(member: str, value: Any) -> Any:
+    if member.startswith("bytes"):
+        return base64.b64decode(value, validate=True)
+    if member.startswith(("double", "float")) and isinstance(value, str):
+        return _NOT_FINITE[value]
+    return value

@@ -1,9 +1,9 @@
-"""`write_rank`: columns as an `.et` file."""
+"""Write columns as `.et` files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from enum import IntEnum
+from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,11 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tracebraid.chakra.wire.attribute_columns import ATTRIBUTE_COLUMNS, AttributeKind
-from tracebraid.chakra.wire.attribute_values import TYPE_ONLY, attributes_of
-from tracebraid.chakra.wire.messages import messages
+from tracebraid.chakra.codes import CollectiveCommType, NodeType
+from tracebraid.chakra.schema import ChakraRank, NodeDeps
+from tracebraid.chakra.wire.messages import TYPE_ONLY, attributes_of, messages
 from tracebraid.errors import ArgumentError
 from tracebraid.files import write_whole
-from tracebraid.model.chakra.chakra_rank import ChakraRank, NodeDeps
-from tracebraid.model.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.wire_format import (
     Bytes,
     Constant,
@@ -30,41 +28,84 @@ from tracebraid.wire_format import (
     encoded,
 )
 
-__all__ = ["rank_bytes", "write_rank"]
+
+class AttributeKind(Enum):
+    """Encoding of an attribute: its member of `AttributeProto.value`.
+
+    Its value is the member's number in the schema.
+    """
+
+    INT32 = 7
+    INT64 = 9
+    UINT64 = 13
+    BOOL = 27
+    STRING = 29
+
+
+_INT32 = AttributeKind.INT32
+_INT64 = AttributeKind.INT64
+_UINT64 = AttributeKind.UINT64
+_BOOL = AttributeKind.BOOL
+_STRING = AttributeKind.STRING
+
+ATTRIBUTE_COLUMNS: dict[str, AttributeKind] = {
+    "is_cpu_op": _BOOL,
+    "comm_type": _INT64,
+    "comm_size": _INT64,
+    "comm_priority": _INT32,
+    "comm_src": _INT32,
+    "comm_dst": _INT32,
+    "comm_tag": _INT32,
+    "pg_name": _STRING,
+    "num_ops": _INT64,
+    "tensor_size": _UINT64,
+    "duration_ns": _INT64,
+    "kind": _STRING,
+    "op": _STRING,
+    "et_node_id": _INT64,
+    "event_id": _INT64,
+    "module": _STRING,
+    "step": _STRING,
+    "stream": _INT64,
+    "thread": _INT64,
+    "collective": _STRING,
+}
+"""Attributes in the order of writing. Types of those that simulators read are what Chakra's own feeder expects:
+it takes 0 for an attribute of another kind. `shapes` stands in `Node.inputs`, where Chakra's tools have it."""
+
 
 _ROWS_AT_ONCE = 1 << 14
-"""So many nodes are laid out at once: some 10 MB of memory."""
+"""Number of nodes encoded at once: about 10 MB of memory."""
 _ATTRIBUTE = 10
 _RANGES = {AttributeKind.INT32: (-(2**31), 2**31 - 1), AttributeKind.UINT64: (0, 2**63 - 1)}
 """Values that a column may have, where it is not all of 64 bits with a sign."""
 
 
-def write_rank(target: Path, rank: ChakraRank, overwrite: bool = False) -> int:
-    """Write an `.et` file, as gzip where its name ends in `.gz`; the same columns give the same bytes.
+def write(path: str | Path, rank: ChakraRank, *, overwrite: bool = False) -> int:
+    """Write an `.et` file; the same columns give the same bytes.
 
     Args:
-        target: the file; simulators expect `<prefix>.<rank>.et`.
-        rank: what it holds.
-        overwrite: whether to replace a file that is there.
+        path: the new file; simulators expect `<prefix>.<rank>.et`. The suffix `.gz` selects gzip, which they do
+            not read.
+        rank: the content.
+        overwrite: whether an existing file is replaced.
 
     Returns:
         Its size in bytes.
 
     Raises:
-        ArgumentError: a value fits no attribute of Chakra's.
-        OutputError: it cannot be written, or is there already. Then nothing has changed.
+        ArgumentError: a value does not fit any Chakra attribute; the message names the node.
+        OutputError: it exists, or cannot be written.
         MissingLibraryError: protobuf is not installed.
+
+    Example:
+        >>> tracebraid.chakra.write("again.0.et", tracebraid.chakra.read("job.0.et"))
     """
-    return write_whole(target, rank_bytes(rank), overwrite)
+    return write_whole(Path(path), rank_bytes(rank), overwrite)
 
 
 def rank_bytes(rank: ChakraRank) -> Iterator[bytes]:
-    """The bytes of an `.et` file, some thousand nodes at a time.
-
-    Raises:
-        ArgumentError: a value fits no attribute of Chakra's.
-        MissingLibraryError: protobuf is not installed.
-    """
+    """The bytes of an `.et` file, some thousand nodes at a time."""
     metadata = messages().metadata(version=rank.version)
     for name, value in rank.attributes:
         metadata.attr.extend(attributes_of(name, value))
@@ -161,7 +202,7 @@ def _object(text: str | None, what: str) -> dict[str, Any]:
 
 
 def _attributes(nodes: pl.DataFrame) -> list[Part]:
-    """The attributes that have columns, in their order, then all others in that of their objects."""
+    """Encode the attributes with columns, in order, then all others in the order of their objects."""
     further, typed = _further(nodes)
     parts: list[Part] = []
     for name, kind in ATTRIBUTE_COLUMNS.items():
@@ -213,7 +254,7 @@ def _further(nodes: pl.DataFrame) -> tuple[list[tuple[int, bytes]], dict[str, li
 
 
 def _further_of(text: str) -> tuple[list[bytes], list[str]]:
-    """Attributes of a text; and the columns of which it says only the type."""
+    """Parse the attributes of a text, and the columns whose type it states."""
     columns, contents = [], []
     for name, value in _object(text, "attributes").items():
         if name in ATTRIBUTE_COLUMNS and any(TYPE_ONLY in item for item in _objects(value)):
@@ -235,7 +276,7 @@ def _with_types(nodes: pl.DataFrame, row: int, text: str) -> list[bytes]:
 
 
 def _typed(nodes: pl.DataFrame, row: int, name: str, item: object) -> object:
-    """An item of an attribute with the column's value where it says only the type; None where that is null."""
+    """An item of an attribute with the column's value where it says only the type; None if that is null."""
     if not isinstance(item, dict) or TYPE_ONLY not in item:
         return item
     value = nodes[name][row]
@@ -253,7 +294,7 @@ def _objects(value: object) -> list[dict[str, object]]:
 
 
 def _numbers_of(nodes: pl.DataFrame, column: str, codes: type[IntEnum]) -> pl.Series:
-    """The numbers of codes by their names; a code that the schema lacks stands by its number."""
+    """Return the numbers of codes; codes missing in the schema are numbers already."""
     names = nodes[column].cast(pl.String)
     known = {code.name: code.value for code in codes}
     numbers: pl.Series = names.replace_strict(known, default=names, return_dtype=pl.String).cast(

@@ -11,17 +11,9 @@ import importlib
 import os
 import sys
 
-__all__ = ["main"]
-
 
 def main(function: str, count: str, *words: str) -> None:
-    """Take over the parent's module path, and call a function.
-
-    Args:
-        function: `module:name`.
-        count: how many of the words are entries of the module path.
-        words: the entries, then the arguments of the function.
-    """
+    """Take over the parent's module path, and call a function."""
     here = os.path.realpath(os.path.dirname(__file__))  # noqa: PTH120
     path, arguments = words[: int(count)], words[int(count) :]
     own = [entry for entry in sys.path if os.path.realpath(entry) != here and entry not in path]

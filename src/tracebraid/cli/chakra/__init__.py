@@ -1,1 +1,1 @@
-"""The commands of `tracebraid chakra`, a module each."""
+"""Work on Chakra's .et files: read, check, show, simulate, generate and convert them."""

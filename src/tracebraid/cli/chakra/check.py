@@ -7,15 +7,15 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from tracebraid import api
+from tracebraid import chakra
+from tracebraid.chakra.checking.lint import Simulator
+from tracebraid.chakra.reporting import chakra_check_data, chakra_verdict, lint_text
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import progress, say, say_json
-from tracebraid.model.chakra.lint_code import Simulator
-from tracebraid.reports.chakra_check import chakra_check_data, chakra_verdict, lint_text
-
-__all__ = ["check"]
 
 
+@command(Group.CHAKRA, 1, Extra.CHAKRA)
 def check(
     paths: Annotated[
         list[str],
@@ -31,13 +31,13 @@ def check(
     ] = None,
     simulator: Annotated[
         Simulator | None,
-        typer.Option("--simulator", help="Say also what this simulator does not run, or not well."),
+        typer.Option("--simulator", help="Report also what this simulator cannot run, or runs badly."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Check .et files: what keeps a simulator from running them, deadlocks among it. Exit code 1 where it would."""
+    """Check .et files for faults that stop a simulator, including deadlocks. Exit code 1 if there are any."""
     with progress("checking") as update:
-        checked = api.check_chakra(paths, comm_group=comm_group, simulator=simulator, progress=update)
+        checked = chakra.check(paths, comm_group=comm_group, simulator=simulator, progress=update)
     if json:
         say_json(chakra_check_data(checked))
     else:

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+from tracebraid import chakra
+from tracebraid.chakra.codes import Dialect
+from tracebraid.chakra.reporting import converted_data, converted_lines
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import progress, say, say_findings, say_json
-from tracebraid.model.chakra.codes import Dialect
-from tracebraid.reports.chakra_converted import converted_data, converted_lines
-
-__all__ = ["convert"]
 
 
+@command(Group.CHAKRA, 7, Extra.CHAKRA)
 def convert(
     paths: Annotated[
         list[Path],
@@ -25,22 +25,25 @@ def convert(
     out: Annotated[
         Path,
         typer.Option(
-            "-o", "--output", metavar="OUT", help="A new file NAME.RANK.et; of several ranks a new folder."
+            "-o",
+            "--output",
+            metavar="OUT",
+            help="A new file NAME.RANK.et, or a new folder for several ranks.",
         ),
     ],
-    prefix: Annotated[str, typer.Option("--prefix", help="Of the files in the folder.")] = "job",
+    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the file names in the folder.")] = "job",
     simulator: Annotated[
         Dialect,
         typer.Option(
             "--simulator",
-            help="astra-sim: collectives that it does not run become such as move the same bytes.",
+            help="astra-sim: replace unsupported collectives with others that move the same bytes.",
         ),
     ] = Dialect.CHAKRA,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Convert linked traces (ET+ of Tracebraid or of Chakra's linker) to .et files."""
     with progress("converting") as update:
-        converted = api.convert_chakra(paths, out, dialect=simulator, prefix=prefix, progress=update)
+        converted = chakra.convert(paths, out, dialect=simulator, prefix=prefix, progress=update)
     if json:
         say_json(converted_data(converted))
     else:

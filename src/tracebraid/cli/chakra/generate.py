@@ -8,16 +8,14 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
-from tracebraid.cli.option_members import with_option_members
+from tracebraid import chakra
+from tracebraid.chakra.generating.workloads import ChainJob, MessageJob, MessagePattern, Workload
+from tracebraid.cli.commands import Extra, Group, command
+from tracebraid.cli.job_options import with_option_members
 from tracebraid.cli.output import note, progress
 from tracebraid.cli.transformer_choices import TransformerChoices
-from tracebraid.errors import ArgumentError
 from tracebraid.model.amounts import bytes_of_text
-from tracebraid.model.chakra.workloads import ChainJob, MessageJob, MessagePattern, Workload
-from tracebraid.reports.units import size
-
-__all__ = ["generate"]
+from tracebraid.model.quantities import size
 
 _CHAIN, _TRANSFORMER = "chain", "transformer"
 _KINDS = (_CHAIN, *(pattern.value for pattern in MessagePattern), _TRANSFORMER)
@@ -27,17 +25,18 @@ _OF_KIND = {
     **{pattern.value: {"ranks", "size_text"} for pattern in MessagePattern},
     _TRANSFORMER: {member.name for member in fields(TransformerChoices)},
 }
-"""Options that mean something to one kind alone."""
+"""Options that apply to a single kind of workload."""
 
 _GIVEN = "COMMANDLINE"
-"""Of an option that was given: typer has click's enum of sources within."""
+"""Parameter source of a given option: typer vendors click's enum of sources."""
 
 
+@command(Group.CHAKRA, 6, Extra.CHAKRA)
 @with_option_members("transformer", TransformerChoices)
 def generate(
     context: typer.Context,
     workload: Annotated[
-        str, typer.Argument(metavar="WORKLOAD", help=f"What the ranks do: {', '.join(_KINDS)}.")
+        str, typer.Argument(metavar="WORKLOAD", help=f"Workload of the ranks: {', '.join(_KINDS)}.")
     ],
     output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The new folder.")],
     chain: Annotated[
@@ -45,21 +44,19 @@ def generate(
         typer.Option(
             "--chain",
             metavar="CHAIN",
-            help="Of a chain its links: 'COMP 100us > ALL_REDUCE 1MiB > COMP 50us'.",
+            help="Links of a chain: 'COMP 100us > ALL_REDUCE 1MiB > COMP 50us'.",
         ),
     ] = None,
     ranks: Annotated[
         int | None,
-        typer.Option("--ranks", metavar="N", min=2, help="How many, of anything but a transformer."),
+        typer.Option("--ranks", metavar="N", min=2, help="Number of ranks, except for a transformer."),
     ] = None,
     size_text: Annotated[
-        str, typer.Option("--size", metavar="BYTES", help="What a ring or tree moves: 1MiB, 4096.")
+        str, typer.Option("--size", metavar="BYTES", help="Message size of a ring or tree: 1MiB, 4096.")
     ] = "1MiB",
-    steps: Annotated[
-        int, typer.Option("--steps", metavar="N", min=1, help="How often all of it is done.")
-    ] = 1,
+    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Number of repetitions.")] = 1,
     prefix: Annotated[
-        str, typer.Option("--prefix", metavar="TEXT", help="How the names of the files begin.")
+        str, typer.Option("--prefix", metavar="TEXT", help="Prefix of the file names.")
     ] = "job",
     *,
     transformer: TransformerChoices,
@@ -68,16 +65,13 @@ def generate(
 
     A transformer has data x tensor x pipeline x expert ranks.
     """
-    try:
-        _refuse_strangers(context, workload)
-        if workload == _TRANSFORMER:
-            job: Workload = transformer.job(steps)
-        else:
-            job = _simple(workload, chain, ranks, (bytes_of_text(size_text), steps))
-        with progress("generating") as update:
-            done = api.generate_chakra(job, output, prefix=prefix, progress=update)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from error
+    _reject_inapplicable(context, workload)
+    if workload == _TRANSFORMER:
+        job: Workload = transformer.job(steps)
+    else:
+        job = _simple(workload, chain, ranks, (bytes_of_text(size_text), steps))
+    with progress("generating") as update:
+        done = chakra.generate(job, output, prefix=prefix, progress=update)
     groups = f", {done.groups:,} process groups" if done.groups else ""
     note(f"{output}: {done.ranks:,} ranks, {done.nodes:,} nodes{groups}, {size(done.size_bytes)}")
 
@@ -90,15 +84,15 @@ def _simple(workload: str, chain: str | None, ranks: int | None, size_and_steps:
         return MessageJob(MessagePattern(workload), ranks, size_bytes, steps)
     if chain is None:
         raise typer.BadParameter("a chain needs --chain, such as --chain 'COMP 100us > ALL_REDUCE 1MiB'")
-    return ChainJob(ranks, api.links_of_text(chain), steps)
+    return ChainJob(ranks, chakra.links_of_text(chain), steps)
 
 
-def _refuse_strangers(context: typer.Context, workload: str) -> None:
-    """Refuse options that mean nothing to this workload."""
+def _reject_inapplicable(context: typer.Context, workload: str) -> None:
+    """Reject options that do not apply to this workload."""
     if workload not in _KINDS:
-        raise typer.BadParameter(f"there is no workload {workload!r}; there are {', '.join(_KINDS)}")
+        raise typer.BadParameter(f"unknown workload {workload!r}; known are {', '.join(_KINDS)}")
     known = _OF_ALL | _OF_KIND[workload]
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
         if source is not None and source.name == _GIVEN and parameter.name not in known:
-            raise typer.BadParameter(f"{parameter.opts[0]} means nothing to {workload}")
+            raise typer.BadParameter(f"{parameter.opts[0]} does not apply to {workload}")

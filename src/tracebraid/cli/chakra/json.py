@@ -8,34 +8,32 @@ from typing import Annotated
 
 import typer
 
-from tracebraid.api.chakra.json_text import chakra_conversion
+from tracebraid.chakra.as_json import chakra_conversion
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import say_findings
 from tracebraid.files import write_whole
 
-__all__ = ["json"]
 
-
+@command(Group.CHAKRA, 5, Extra.CHAKRA)
 def json(
     file: Annotated[
         str,
         typer.Argument(
-            metavar="FILE", help="An .et file, or JSON of one; - is standard input.", parser=path_or_url
+            metavar="FILE", help="An .et file, or its JSON; - for standard input.", parser=path_or_url
         ),
     ],
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", metavar="OUT", help="Write into this new file; gzip where it ends in .gz."
-        ),
+        typer.Option("-o", "--output", metavar="OUT", help="Write to this new file; gzip if it ends in .gz."),
     ] = None,
     lines: Annotated[
-        bool, typer.Option("--lines", help="A line for the metadata and one for each node, and no document.")
+        bool, typer.Option("--lines", help="Write JSON lines: one for the metadata and one for each node.")
     ] = False,
 ) -> None:
-    """Turn an .et file into JSON, or such JSON into an .et file again, with the same bytes.
+    """Convert an .et file to JSON, or such JSON back to the same .et file, byte for byte.
 
-    Which of the two FILE is, its name tells, or its first bytes. JSON of Chakra's own jsonizer is taken, too.
+    The direction follows from FILE's name, else from its first bytes. JSON of Chakra's own jsonizer is accepted too.
     """
     conversion = chakra_conversion(file, lines)
     if out is not None:

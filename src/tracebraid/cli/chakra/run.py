@@ -6,19 +6,18 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+from tracebraid import chakra
+from tracebraid.chakra.reporting import chakra_run_data, chakra_run_parts, chakra_waits_text
+from tracebraid.chakra.running.network import Lanes
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
-from tracebraid.cli.output import progress, say, say_error, say_findings, say_json
-from tracebraid.errors import ArgumentError
-from tracebraid.model.chakra.network import Lanes
-from tracebraid.reports.chakra_run import chakra_run_data, chakra_run_parts, chakra_waits_text
-
-__all__ = ["run"]
+from tracebraid.cli.output import output_width, progress, say, say_error, say_findings, say_json
 
 _TOP = 10
-"""Rows of each table that are printed, if --top does not say otherwise."""
+"""Default number of printed rows of each table."""
 
 
+@command(Group.CHAKRA, 2, Extra.CHAKRA)
 def run(
     paths: Annotated[
         list[str],
@@ -36,7 +35,7 @@ def run(
         ),
     ] = None,
     lanes: Annotated[
-        Lanes, typer.Option("--lanes", help="What of a rank can run at once.")
+        Lanes, typer.Option("--lanes", help="Which nodes of a rank can run concurrently.")
     ] = Lanes.ASTRA_SIM,
     system: Annotated[
         str | None,
@@ -55,20 +54,15 @@ def run(
     ] = _TOP,
     json: Annotated[bool, typer.Option("--json", help="Print all of the answer as JSON.")] = False,
 ) -> None:
-    """Run .et files on a network, as ASTRA-sim would: times of ranks and steps. Exit code 1 where ranks deadlock."""
-    hardware = api.ChakraHardware(lanes) if system is None else api.ChakraHardware(lanes, system)
-    try:
-        with progress("reading") as update:
-            found = api.run_chakra(
-                paths, *(network or ()), hardware=hardware, comm_group=comm_group, progress=update
-            )
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from None
+    """Simulate .et files on a network, as ASTRA-sim would: times of ranks and steps. Exit code 1 if ranks deadlock."""
+    hardware = chakra.ChakraHardware(lanes) if system is None else chakra.ChakraHardware(lanes, system)
+    with progress("reading") as update:
+        found = chakra.run(paths, *(network or ()), hardware=hardware, comm_group=comm_group, progress=update)
     if json:
         say_json(chakra_run_data(found))
     else:
-        say(*chakra_run_parts(found, top))
+        say(*chakra_run_parts(found, top, output_width()))
     say_findings(found.findings)
     if not found.is_finished:
-        say_error(chakra_waits_text(found, top))
+        say_error(*chakra_waits_text(found, top).split("\n"))
         raise typer.Exit(1)

@@ -8,18 +8,18 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+from tracebraid import chakra
+from tracebraid.chakra.codes import NodeType
+from tracebraid.chakra.part import PartChoice
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import note, say_findings
 from tracebraid.errors import ArgumentError
-from tracebraid.model.chakra.codes import NodeType
-from tracebraid.model.chakra.part import PartChoice
-
-__all__ = ["show"]
 
 _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
 
 
+@command(Group.CHAKRA, 4, Extra.CHAKRA)
 def show(
     path: Annotated[str, typer.Argument(metavar="FILE", help="An .et file.", parser=path_or_url)],
     output: Annotated[
@@ -27,12 +27,12 @@ def show(
     ],
     node: Annotated[
         list[int] | None,
-        typer.Option("--node", metavar="ID", help="This node. May be given several times."),
+        typer.Option("--node", metavar="ID", help="This node. Can be repeated."),
     ] = None,
     near: Annotated[
         int,
         typer.Option(
-            "--near", min=0, metavar="K", help="Also what is up to K dependencies away, either way."
+            "--near", min=0, metavar="K", help="Add nodes up to K dependencies away, in both directions."
         ),
     ] = 0,
     ids: Annotated[
@@ -44,24 +44,21 @@ def show(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            "--type", metavar="TYPE", help="Nodes of this type, such as COMM_COLL_NODE. Several times."
+            "--type", metavar="TYPE", help="Nodes of this type, such as COMM_COLL_NODE. Can be repeated."
         ),
     ] = None,
     step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Nodes of this step.")] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", min=1, metavar="K", help="Of all these the K that take the most time."),
+        typer.Option("--top", min=1, metavar="K", help="Only the K nodes with the most time."),
     ] = None,
 ) -> None:
-    """Show a part of an .et file as a picture (SVG), or as DOT or GraphML for other tools.
+    """Draw part of an .et file as SVG, or write it as DOT or GraphML for other tools.
 
-    Options narrow what is shown together; --near widens it again. Without any it is the whole file.
+    Options combine to select nodes; --near adds their neighbours. Without options the whole file is shown.
     """
-    try:
-        choice = PartChoice(tuple(node or ()), _ids(ids), name, _types(kind or ()), step, top, near)
-        shown = api.show_chakra(path, output, choice)
-    except ArgumentError as error:
-        raise typer.BadParameter(str(error)) from error
+    choice = PartChoice(tuple(node or ()), _ids(ids), name, _types(kind or ()), step, top, near)
+    shown = chakra.show(path, output, choice)
     say_findings(shown.findings)
     note(f"{output}: {shown.nodes:,} of {shown.nodes_of_file:,} nodes")
 
@@ -71,12 +68,15 @@ def _ids(text: str | None) -> tuple[int, int] | None:
         return None
     match = _RANGE.fullmatch(text.strip())
     if match is None:
-        raise ArgumentError(f"{text!r} is no range of ids: write the first and the last, such as 10-60")
-    return int(match[1]), int(match[2])
+        raise ArgumentError(f"{text!r} is not a range of ids; write the first and the last, such as 10-60")
+    first, last = int(match[1]), int(match[2])
+    if first > last:
+        raise ArgumentError(f"{text!r} ends before it begins; write {last}-{first} for these ids")
+    return first, last
 
 
 def _types(names: list[str] | tuple[str, ...]) -> tuple[NodeType, ...]:
     for name in names:
         if name.upper() not in NodeType.__members__:
-            raise ArgumentError(f"there is no type {name!r}; there are {', '.join(NodeType.__members__)}")
+            raise ArgumentError(f"unknown type {name!r}; known are {', '.join(NodeType.__members__)}")
     return tuple(NodeType[name.upper()] for name in names)

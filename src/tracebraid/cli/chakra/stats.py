@@ -7,19 +7,19 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from tracebraid import api
+from tracebraid import chakra
+from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
 from tracebraid.reports.fitted_table import Head, fitted_table
 from tracebraid.reports.machine import finding_data, rows_data
 
-__all__ = ["stats"]
-
 _TITLES = {"ranks": "ranks", "nodes": "nodes by type and kind", "communication": "communication"}
 _RANKS_SHOWN = 16
-"""Of more ranks the first are shown, and all together; --json has all."""
+"""With more ranks, the first and the total are shown; --json has all."""
 
 
+@command(Group.CHAKRA, 3, Extra.CHAKRA)
 def stats(
     paths: Annotated[
         list[str],
@@ -29,9 +29,9 @@ def stats(
     ],
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Count what .et files hold: nodes, durations, bytes by collective and group, dependencies, chains."""
+    """Statistics of .et files: nodes, durations, bytes by collective and group, dependencies, chains."""
     with progress("reading") as update:
-        counted = api.chakra_stats(paths, progress=update)
+        counted = chakra.stats(paths, progress=update)
     frames = {name: getattr(counted, name) for name in _TITLES}
     if json:
         tables = {name: rows_data(frame) for name, frame in frames.items()}

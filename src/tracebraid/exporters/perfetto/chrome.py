@@ -2,28 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import polars as pl
 
-from tracebraid.exporters.perfetto.chrome_args import ArgTexts
-from tracebraid.exporters.perfetto.content import Counter, Flow, Process
-from tracebraid.exporters.perfetto.json_text import (
-    decimal_us,
-    gathered,
-    joined,
-    json_of,
-    json_of_texts,
-    number_text,
-)
-from tracebraid.exporters.perfetto.timeline_form import TimelineForm
-from tracebraid.exporters.perfetto.tracks import SliceTracks, slice_tracks
+from tracebraid.exporters.perfetto.content import Arg, ArgKind, Counter, Flow, Process
+from tracebraid.exporters.perfetto.protobuf import SliceTracks, TimelineForm, slice_tracks
+from tracebraid.model.quantities import NS_PER_US
 from tracebraid.wire_format import Ints
 
-__all__ = ["CHROME"]
+_DECIMALS = 3
+
+
+def joined(*parts: str | pl.Expr) -> pl.Expr:
+    """Texts and columns of text, in turn, as the column `text`."""
+    return pl.concat_str([pl.lit(part) if isinstance(part, str) else part for part in parts]).alias("text")
+
+
+def json_of(text: str) -> str:
+    """A text as JSON."""
+    return msgspec.json.encode(text).decode()
+
+
+def json_of_texts(texts: list[str], kind: ArgKind = ArgKind.TEXT) -> list[str]:
+    """Each text as JSON; one that is JSON already as it is, unless it only seems to be."""
+    return [text if kind is ArgKind.JSON and _is_json(text) else json_of(text) for text in texts]
+
+
+def gathered(texts: list[str], numbers: Ints) -> pl.Series:
+    """The text of each number; null below 0."""
+    with_none = pl.Series([*texts, None], dtype=pl.String)
+    return with_none.gather(np.where(numbers < 0, len(texts), numbers))
+
+
+def decimal_us(column: str) -> pl.Expr:
+    """Nanoseconds as decimal µs, exactly."""
+    size = pl.col(column).abs()
+    sign = pl.when(pl.col(column) < 0).then(pl.lit("-")).otherwise(pl.lit(""))
+    rest = (size % NS_PER_US).cast(pl.String).str.zfill(_DECIMALS)
+    return joined(sign, (size // NS_PER_US).cast(pl.String), ".", rest)
+
+
+def number_text(column: str) -> pl.Expr:
+    """A column of numbers or booleans as JSON; what JSON has no number for as text."""
+    value = pl.col(column)
+    return value.cast(pl.String)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+_TEXTS = (ArgKind.TEXT, ArgKind.JSON)
+
+
+class ArgTexts:
+    """The arguments of the slices of a process; distinct texts become JSON once."""
+
+    def __init__(self, args: Sequence[Arg]) -> None:
+        """Take the arguments of all slices."""
+        self._args = [(arg, json_of_texts(list(arg.distinct), arg.kind)) for arg in args]
+
+    def of(self, first: int, last: int) -> pl.Series:
+        """The object of each slice from the first to the one before the last."""
+        found = list(self._members(first, last))
+        empty = pl.Series("args", ["{}"] * (last - first), dtype=pl.String)
+        if not found:
+            return empty
+        members = pl.concat(found).group_by("row").agg(pl.col("text"))
+        objects = members.select("row", joined("{", pl.col("text").list.join(","), "}").alias("args"))
+        rows: Ints = objects.get_column("row").to_numpy()
+        found_at: pl.Series = empty.scatter(rows - first, objects.get_column("args"))
+        return found_at
+
+    def _members(self, first: int, last: int) -> Iterator[pl.DataFrame]:
+        for arg, texts in self._args:
+            start, stop = np.searchsorted(arg.rows, (first, last))
+            if start == stop:
+                continue
+            values = arg.values[start:stop]
+            text = gathered(texts, values.astype(np.int64)) if arg.kind in _TEXTS else _numbers(arg, values)
+            frame = pl.DataFrame({"row": arg.rows[start:stop], "text": text})
+            yield frame.select("row", joined(f"{json_of(arg.name)}:", pl.col("text")))
+
+
+def _numbers(arg: Arg, values: np.ndarray) -> pl.Series:
+    """Numbers as JSON; infinity and the like, for which JSON has no number, as texts."""
+    number = pl.col("value")
+    text = number.cast(pl.String)
+    if arg.kind is ArgKind.FLOAT:
+        text = pl.when(number.is_finite()).then(text).otherwise(pl.concat_str(pl.lit('"'), text, pl.lit('"')))
+    return pl.DataFrame({"value": values}).select(text).to_series()
+
 
 _SLICES_PER_CHUNK = 1 << 16
 _BETWEEN = ",\n"

@@ -7,20 +7,17 @@ from functools import cached_property
 from typing import Any
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem.archives.index import Index, Member, index_of
-from tracebraid.filesystem.archives.member_files import MemberFile, unpacked_whole
+from tracebraid.filesystem.archives.member_files import Index, Member, MemberFile, index_of, unpacked_whole
 from tracebraid.filesystem.archives.spool import Spooled, spool_tar, unpacked_head
 from tracebraid.filesystem.archives.tar import BLOCK_BYTES, TarEnd, is_tar, tar_entries
 from tracebraid.filesystem.archives.zip_file import is_zip, packed_start, zip_index
 from tracebraid.filesystem.compression import compression_of
 from tracebraid.filesystem.interface import Entry, FileSystem, Kind, OpenFile
 from tracebraid.filesystem.local import LocalFiles, MemoryFile
-from tracebraid.model.et_arrow import is_arrow
+from tracebraid.model.op_schema import is_arrow
 
-__all__ = ["ArchiveFiles", "open_archive"]
-
-_AHEAD_BYTES = 1 << 16
-"""So much of a tar is read with a header where each read costs a wait."""
+_READ_AHEAD_BYTES = 1 << 16
+"""Bytes of a tar read together with a header if each read has latency."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +26,10 @@ class ArchiveFiles:
 
     Args:
         path: the archive, as the caller named it.
-        index: what lies in it.
-        holder: the file system in which the bytes of the members lie.
+        index: its index.
+        holder: the file system with the bytes of the members.
         holder_path: the file there.
-        spooled: what keeps that file; None for the archive itself.
+        spooled: owner of that file; None for the archive itself.
     """
 
     path: str
@@ -64,7 +61,7 @@ class ArchiveFiles:
         return [Entry(name, kind) for name, kind in sorted(inside.items())]
 
     def member(self, path: str) -> Member | None:
-        """A file as it is listed; None where there is none."""
+        """Return the listed file; None if there is none."""
         return self.index.members.get(self._inside(path) or "")
 
     def real_path(self, path: str) -> str:
@@ -97,7 +94,7 @@ class ArchiveFiles:
 
     @cached_property
     def _folders(self) -> dict[str, dict[str, Kind]]:
-        """What lies in each folder; "" is the archive itself."""
+        """Return the content of each folder; "" is the archive itself."""
         folders: dict[str, dict[str, Kind]] = {"": {}}
         for name in self.index.members:
             kind, path = Kind.FILE, name
@@ -111,7 +108,7 @@ class ArchiveFiles:
         return folders
 
     def _inside(self, path: str) -> str | None:
-        """A path from the archive on; None where it lies elsewhere."""
+        """Return a path relative to the archive; None if it is outside."""
         if path == self.path:
             return ""
         start = self.path + "/"
@@ -119,11 +116,7 @@ class ArchiveFiles:
 
 
 def open_archive(holder: FileSystem, path: str) -> ArchiveFiles | None:
-    """A file as an archive; None where it is none.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Open a file as an archive; None if it is not one."""
     if is_arrow(path):
         return None
     file = holder.open(path)
@@ -141,22 +134,22 @@ def open_archive(holder: FileSystem, path: str) -> ArchiveFiles | None:
 
 def _tar_index(file: OpenFile, holder: FileSystem) -> Index:
     end = TarEnd()
-    ahead = _AHEAD_BYTES if holder.requests_at_once > 1 else 0
-    listed = list(tar_entries(_Ahead(file, ahead).read, end))
+    ahead = _READ_AHEAD_BYTES if holder.requests_at_once > 1 else 0
+    listed = list(tar_entries(_ReadAhead(file, ahead).read, end))
     damaged_at = None if end.damaged_at is None else min(end.damaged_at, file.size_bytes)
     return index_of(listed, damaged_at)
 
 
 @dataclass
-class _Ahead:
-    """Reads more of a file than is asked for, so that the next read may need no request."""
+class _ReadAhead:
+    """Read ahead, so that the next read may need no request."""
 
     file: OpenFile
-    ahead_bytes: int
+    read_ahead_bytes: int
     start: int = 0
     data: bytes = b""
 
     def read(self, start: int, stop: int) -> bytes:
         if start < self.start or stop > self.start + len(self.data):
-            self.start, self.data = start, self.file.read(start, max(stop, start + self.ahead_bytes))
+            self.start, self.data = start, self.file.read(start, max(stop, start + self.read_ahead_bytes))
         return self.data[start - self.start : stop - self.start]

@@ -1,20 +1,104 @@
-"""The files of an archive, opened: ranges of the archive, and streams that are unpacked while they are read."""
+"""Members of an archive: their index, and each of them opened."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from tracebraid.filesystem.archives.index import Member
-from tracebraid.filesystem.compression import PACKINGS
+from tracebraid.filesystem.compression import PACKINGS, unpack
 from tracebraid.filesystem.interface import OpenFile
-from tracebraid.filesystem.unpack import unpack
-from tracebraid.model.finding import Loss
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.issue import Issue
+from tracebraid.model.finding import FindingCase, Issue, Loss
+from tracebraid.model.finding_code import FindingCode
 
-__all__ = ["MemberFile", "unpacked_whole"]
+NAME_AT_MOST_BYTES = 4096
+"""Linux's longest path, PATH_MAX: a longer name is of no file."""
+_LEVELS_AT_MOST = 64
+"""Maximum folder depth of a name: each is stored by its path, and 70 KB of deeply nested names took 8 GB."""
+_ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.zst", ".zip")
+_NO_ARCHIVE = ".arrow.zip"
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in an archive.
+
+    Args:
+        start: offset of its bytes in the archive; of a zip's member that of its local header.
+        packed_bytes: their number.
+        size_bytes: its size unpacked, as the archive states it.
+        packing: name of the compression, see `compression.PACKINGS`; "" if uncompressed.
+        crc: the checksum of the unpacked bytes; None if the archive has none.
+        has_header: whether a zip's local header precedes its bytes.
+    """
+
+    start: int
+    packed_bytes: int
+    size_bytes: int
+    packing: str = ""
+    crc: int | None = None
+    has_header: bool = False
+
+
+@dataclass(frozen=True)
+class Listed:
+    """An entry of an archive as it is listed.
+
+    Args:
+        name: as the archive has it, with `/`.
+        member: its location; None if it is not a file.
+        refused: why it cannot be read; None for files and folders.
+    """
+
+    name: str
+    member: Member | None
+    refused: FindingCase | None = None
+
+
+@dataclass(frozen=True)
+class Index:
+    """Index of an archive.
+
+    Args:
+        members: the files by their paths inside.
+        refused: names of skipped entries, by reason.
+        damaged_at: the byte from which the archive is unreadable; None if it is intact.
+    """
+
+    members: dict[str, Member] = field(default_factory=dict)
+    refused: dict[FindingCase, list[str]] = field(default_factory=dict)
+    damaged_at: int | None = None
+
+
+def index_of(listed: Iterable[Listed], damaged_at: int | None = None) -> Index:
+    """Build the index of an archive's entries.
+
+    A later member replaces an earlier one of its name, as unpacking does. A name that leads out of the archive, and an
+    archive inside it, are left out.
+    """
+    index = Index(damaged_at=damaged_at)
+    for entry in listed:
+        name = _inside(entry.name)
+        if name == "":
+            continue
+        refused = FindingCase.MEMBER_OUTSIDE if name is None else entry.refused
+        if refused is None and name is not None and name.lower().endswith(_ARCHIVES):
+            refused = None if name.lower().endswith(_NO_ARCHIVE) else FindingCase.ARCHIVE_INSIDE
+        if refused is None and name in index.members:
+            index.refused.setdefault(FindingCase.MEMBER_TWICE, []).append(name)
+        if refused is not None:
+            index.refused.setdefault(refused, []).append(entry.name if name is None else name)
+        elif entry.member is not None and name is not None:
+            index.members[name] = entry.member
+    return index
+
+
+def _inside(name: str) -> str | None:
+    """A name without `.` and double `/`; None if it leads out, or too deep, "" where it is the archive itself."""
+    if name.startswith("/") or "\0" in name or len(name) > NAME_AT_MOST_BYTES:
+        return None
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    return None if ".." in parts or len(parts) > _LEVELS_AT_MOST else "/".join(parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +110,7 @@ class MemberFile:
         archive: the archive, opened.
         start: offset of the member's bytes in it.
         member: the member.
-        damage: filled while reading: what is wrong with a packed member.
+        damage: filled while reading: faults of a packed member.
     """
 
     path: str
@@ -99,9 +183,9 @@ class MemberFile:
 
 
 _PACKED_BLOCK_BYTES = 1 << 19
-"""So much of a packed member is read at once."""
+"""Bytes of a packed member read at once."""
 
 
 def unpacked_whole(file: MemberFile) -> bytes:
-    """All bytes of a member, for what reads a file here and there."""
+    """Return all bytes of a member, for random access."""
     return b"".join(file.blocks(_PACKED_BLOCK_BYTES))

@@ -1,7 +1,7 @@
 """A compressed tar, unpacked once into a temporary file without a name, which no crash leaves behind.
 
 A stream gives no access to a member but through all before it. So what may be a trace, or say something of one, is
-written one after the other into a file that is deleted while it is open; what is not compressed itself is, so that the
+written in turn into a file that is deleted while it is open; what is not compressed itself is, so that the
 space is about that of the archive. Worker processes open the file through this process' entry in `/proc`.
 """
 
@@ -19,14 +19,11 @@ from typing import BinaryIO
 import zstandard
 
 from tracebraid.errors import InputError
-from tracebraid.filesystem.archives.index import Index, Listed, Member, index_of
+from tracebraid.filesystem.archives.member_files import Index, Listed, Member, index_of
 from tracebraid.filesystem.archives.tar import TarEnd, tar_entries
-from tracebraid.filesystem.compression import ZSTD, Compression, compression_of
+from tracebraid.filesystem.compression import ZSTD, Compression, compression_of, unpack
 from tracebraid.filesystem.interface import OpenFile
-from tracebraid.filesystem.unpack import unpack
-from tracebraid.model.issue import Issue
-
-__all__ = ["SPOOL_AT_MOST_BYTES", "Spooled", "spool_tar", "unpacked_head"]
+from tracebraid.model.finding import Issue
 
 SPOOL_AT_MOST_BYTES = 32 << 30
 """Space that an archive may take in the temporary folder; a job of 1,000 ranks is of 10 to 100 GB uncompressed."""
@@ -39,12 +36,12 @@ _UNPACK_FIRST = "Unpack the archive on a disk with enough space, and name the fo
 
 @dataclass(frozen=True, eq=False)
 class Spooled:
-    """What was unpacked.
+    """Unpacked archive.
 
     Args:
-        file: the temporary file; it is gone when it is closed.
+        file: the temporary file, which is deleted when closed.
         index: the members, as they lie in it.
-        damage: what is wrong with the compressed stream.
+        damage: faults of the compressed stream.
     """
 
     file: BinaryIO
@@ -61,7 +58,7 @@ class Spooled:
 
 
 class _Forward:
-    """The bytes of a stream by increasing offsets, of which none are kept."""
+    """Read a stream by increasing offsets, without keeping bytes."""
 
     def __init__(self, blocks: Iterator[bytes]) -> None:
         self._blocks = blocks
@@ -87,7 +84,7 @@ class _Forward:
 
 
 def unpacked_head(file: OpenFile, compression: Compression, size_bytes: int) -> bytes:
-    """The first bytes of what a compressed file unpacks to."""
+    """Return the first unpacked bytes of a compressed file."""
     found = bytearray()
     for block in unpack(lambda: file.blocks(1 << 14), compression, []):
         found += block
@@ -97,11 +94,7 @@ def unpacked_head(file: OpenFile, compression: Compression, size_bytes: int) -> 
 
 
 def spool_tar(archive: OpenFile, compression: Compression) -> Spooled:
-    """Unpack the traces of a compressed tar.
-
-    Raises:
-        InputError: the archive cannot be read, or there is no space for them.
-    """
+    """Unpack the traces of a compressed tar."""
     damage: list[Issue] = []
     forward = _Forward(unpack(lambda: archive.blocks(_BLOCK_BYTES), compression, damage))
     end = TarEnd()
@@ -120,7 +113,7 @@ def spool_tar(archive: OpenFile, compression: Compression) -> Spooled:
 
 
 def _discard(file: BinaryIO) -> None:
-    """Close a file; what is not written yet may not fit on a disk that is full."""
+    """Close a file, ignoring errors of unwritten data on a full disk."""
     with contextlib.suppress(OSError):
         file.close()
 
@@ -134,7 +127,7 @@ def _temporary(path: str) -> BinaryIO:
 
 
 def _written(file: BinaryIO, entry: Listed, forward: _Forward, path: str) -> Listed:
-    """Write a member behind the others; an entry that is none, or that nobody wants, as it is."""
+    """Write a member after the others; other entries are unchanged."""
     member = entry.member
     if member is None or not _WANTED.search(entry.name):
         return entry if member is None else Listed(entry.name, Member(0, 0, 0))

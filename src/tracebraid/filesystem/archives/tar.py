@@ -1,6 +1,6 @@
 """The entries of a tar: those of POSIX (ustar, pax) and of GNU, read from headers only.
 
-The standard library's reader takes a header's word for the size of a name, and reads it into memory; this one does not.
+The standard library's reader trusts the size of a name in a header, and reads it into memory; this one does not.
 """
 
 from __future__ import annotations
@@ -8,30 +8,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from tracebraid.filesystem.archives.index import NAME_AT_MOST_BYTES, Listed, Member
-from tracebraid.model.finding_code import FindingCase
-
-__all__ = ["BLOCK_BYTES", "TarEnd", "is_tar", "tar_entries"]
+from tracebraid.filesystem.archives.member_files import NAME_AT_MOST_BYTES, Listed, Member
+from tracebraid.model.finding import FindingCase
 
 BLOCK_BYTES = 512
 _FILES, _FOLDER = b"\x000" + b"7", b"5"
 _NO_DATA = b"123456"
-"""Links, devices, folders and pipes: their size counts no bytes behind the header."""
+"""Links, devices, folders and pipes, whose size is not followed by data."""
 _PAX, _PAX_OF_ALL, _LONG_NAME, _LONG_LINK, _SPARSE = b"x", b"g", b"L", b"K", b"S"
 _PAX_AT_MOST_BYTES = 1 << 20
-"""A longer extended header is skipped; one has the name, times and attributes of one file."""
+"""Maximum size of an extended header, which has the name, times and attributes of one file."""
 _OUTSIDE = "/"
-"""Stands for a name that is too long to be read."""
+"""Replacement of a name that is too long."""
 
 _Read = Callable[[int, int], bytes]
 
 
 @dataclass
 class TarEnd:
-    """Where a tar ended: filled by `tar_entries`.
+    """End of a tar: filled by `tar_entries`.
 
     Args:
-        damaged_at: the byte from which on it cannot be read; None where it ends as a tar ends.
+        damaged_at: the byte from which it is unreadable; None if it ends properly.
     """
 
     damaged_at: int | None = None
@@ -39,7 +37,7 @@ class TarEnd:
 
 @dataclass
 class _Extended:
-    """What extended headers say of the file behind them."""
+    """Extended headers of the file that follows."""
 
     name: str | None = None
     size: int | None = None
@@ -54,18 +52,12 @@ class _Header:
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether a file begins as a tar does."""
+    """Return whether a file begins as a tar does."""
     return len(head) >= BLOCK_BYTES and _header(head[:BLOCK_BYTES]) is not None
 
 
 def tar_entries(read: _Read, end: TarEnd) -> Iterator[Listed]:
-    """The entries of a tar, from its first to its last.
-
-    Args:
-        read: the bytes from one offset up to another; fewer where the tar ends. It is asked for increasing offsets, so
-            that a stream will do.
-        end: receives how it ended.
-    """
+    """The entries of a tar, from its first to its last."""
     offset, extended = 0, _Extended()
     while True:
         block = read(offset, offset + BLOCK_BYTES)
@@ -131,7 +123,7 @@ def _records(data: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _header(block: bytes) -> _Header | None:
-    """A header; None where the block is none, as its checksum says."""
+    """Parse a header; None if the checksum of the block is wrong."""
     if len(block) < BLOCK_BYTES:
         return None
     stated, size = _number(block[148:156]), _number(block[124:136])

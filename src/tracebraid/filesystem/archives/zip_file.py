@@ -7,13 +7,10 @@ import struct
 import zipfile
 from collections.abc import Iterable, Iterator
 
-from tracebraid.filesystem.archives.index import Index, Listed, Member, index_of
+from tracebraid.filesystem.archives.member_files import Index, Listed, Member, index_of
 from tracebraid.filesystem.compression import DEFLATE, ZSTD
-from tracebraid.filesystem.file_object import file_object
-from tracebraid.filesystem.interface import OpenFile
-from tracebraid.model.finding_code import FindingCase
-
-__all__ = ["is_zip", "packed_start", "zip_index"]
+from tracebraid.filesystem.interface import OpenFile, file_object
+from tracebraid.model.finding import FindingCase
 
 _LOCAL, _EMPTY, _DESCRIPTOR = b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08"
 _HEADER = struct.Struct("<4s5H3I2H")
@@ -33,16 +30,12 @@ _SEARCH_BYTES = 1 << 20
 
 
 def is_zip(head: bytes) -> bool:
-    """Whether a file begins as a zip archive does."""
+    """Return whether a file begins as a zip archive does."""
     return head.startswith((_LOCAL, _EMPTY))
 
 
 def zip_index(file: OpenFile) -> Index:
-    """What lies in a zip archive.
-
-    Raises:
-        InputError: it cannot be read.
-    """
+    """Read the index of a zip archive."""
     try:
         with zipfile.ZipFile(file_object(file)) as archive:
             infos = archive.infolist()
@@ -54,7 +47,7 @@ def zip_index(file: OpenFile) -> Index:
 
 
 def packed_start(file: OpenFile, member: Member) -> int:
-    """Where a member's bytes start, behind its local header; -1 where there is none."""
+    """Return the offset of a member's bytes after its local header; -1 if it has none."""
     head = file.read(member.start, member.start + _HEADER.size)
     if len(head) < _HEADER.size or not head.startswith(_LOCAL):
         return -1
@@ -84,7 +77,7 @@ def _listed(info: zipfile.ZipInfo, overlapping: set[int]) -> Listed:
 
 
 def _overlapping(infos: Iterable[zipfile.ZipInfo]) -> set[int]:
-    """The members whose bytes are also another's, as in archives that are made to unpack to absurd sizes."""
+    """Find overlapping members, as in archives made to unpack to absurd sizes."""
     found: set[int] = set()
     last: zipfile.ZipInfo | None = None
     stop = -1
@@ -98,7 +91,7 @@ def _overlapping(infos: Iterable[zipfile.ZipInfo]) -> set[int]:
 
 
 def _found_by_headers(file: OpenFile) -> tuple[list[Listed], int]:
-    """The members up to where the archive is damaged, and that byte; the last may be incomplete."""
+    """Find members up to the damage of the archive, and its position; the last may be incomplete."""
     listed: list[Listed] = []
     offset = 0
     while True:

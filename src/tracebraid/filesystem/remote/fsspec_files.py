@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tracebraid.errors import InputError, MissingLibraryError
+from tracebraid.extras import Extra, missing_extra
 from tracebraid.filesystem.interface import Entry, Kind
 from tracebraid.filesystem.paths import scheme_of, shown
-from tracebraid.filesystem.remote.backend import Answer, Stat
-from tracebraid.filesystem.remote.fault import Fault, FaultKind
-
-__all__ = ["FsspecFiles", "fsspec_files"]
+from tracebraid.filesystem.remote.backend import Answer, Fault, FaultKind, Stat
 
 _LOCAL = frozenset(
     {
@@ -34,7 +32,7 @@ _VERSIONS = (
     "modified",
     "created",
 )
-"""Members by which implementations tell that a file changed."""
+"""Members with which implementations identify file versions."""
 
 
 @dataclass(frozen=True)
@@ -85,29 +83,21 @@ class FsspecFiles:
 
 
 def fsspec_files(url: str) -> FsspecFiles:
-    """The implementation that serves a URL.
-
-    Raises:
-        InputError: its scheme is not known, or is of this machine.
-        MissingLibraryError: fsspec or the implementation is not installed.
-    """
+    """The implementation that serves a URL."""
     scheme = scheme_of(url)
     if scheme in _LOCAL or "::" in url:
-        raise InputError(shown(url), "URLs of this form are not taken", "Name the path or the URL itself")
+        raise InputError(shown(url), "URLs of this form are not supported", "Name the path or the URL itself")
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise MissingLibraryError(
-            f"{scheme}:// is read by fsspec and obstore, which are not installed here. "
-            "Install them with: pip install 'tracebraid[remote]'"
-        ) from error
+        raise missing_extra(Extra.REMOTE) from error
     try:
         files, _ = url_to_fs(url)
     except ImportError as error:
-        raise MissingLibraryError(f"{scheme}:// is read by a package that is not here: {error}") from error
+        raise MissingLibraryError(f"{scheme}:// needs a package that is not installed: {error}") from error
     except ValueError:
         advice = "Name a path, or a URL such as s3://, gs://, az:// or https://"
-        raise InputError(shown(url), f"nothing here reads {scheme}://", advice) from None
+        raise InputError(shown(url), f"no installed package reads {scheme}://", advice) from None
     except Exception as error:  # noqa: BLE001 - as in `_faults`
         advice = f"Check what the library that reads {scheme}:// needs"
         raise InputError(shown(url), f"it cannot be read ({type(error).__name__})", advice) from None
@@ -120,7 +110,7 @@ def _once(data: bytes) -> Iterator[bytes]:
 
 @contextmanager
 def _faults() -> Iterator[None]:
-    """An implementation raises what its own library raises: whatever it is becomes a fault."""
+    """Convert any exception of an implementation's library to a fault."""
     try:
         yield
     except FileNotFoundError:

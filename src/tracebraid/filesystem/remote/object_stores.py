@@ -14,13 +14,8 @@ from urllib.parse import urlsplit
 
 from tracebraid.errors import MissingLibraryError
 from tracebraid.filesystem.interface import Entry, Kind
-from tracebraid.filesystem.remote.backend import Answer, Stat
-from tracebraid.filesystem.remote.fault import Fault, FaultKind
-from tracebraid.filesystem.remote.loopback import is_loopback
-
-__all__ = ["SCHEMES", "ObjectStores", "has_obstore"]
-
-SCHEMES = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abfss", "adl"})
+from tracebraid.filesystem.paths import is_loopback
+from tracebraid.filesystem.remote.backend import Answer, Fault, FaultKind, Stat
 
 _AMAZON = ("s3", "s3a")
 _CONNECT_S = 10
@@ -41,7 +36,7 @@ _REFUSED_STATUS = ("401", "403")
 
 
 def has_obstore() -> bool:
-    """Whether obstore is installed."""
+    """Return whether obstore is installed."""
     try:
         import obstore  # noqa: F401
     except ImportError:
@@ -119,11 +114,7 @@ class ObjectStores:
 
 
 def _profile(environment: Mapping[str, str]) -> Any:
-    """Credentials of a profile of AWS's own files, by boto3; None where the environment has a key, or no profile.
-
-    Raises:
-        MissingLibraryError: a profile is named, and boto3 is not installed.
-    """
+    """Credentials of a profile of AWS's own files, by boto3; None if the environment has a key, or no profile."""
     is_named = "AWS_PROFILE" in environment
     if not is_named and ("AWS_ACCESS_KEY_ID" in environment or not _has_profiles(environment)):
         return None
@@ -149,7 +140,7 @@ def _has_profiles(environment: Mapping[str, str]) -> bool:
 
 
 def _may_be_plain(environment: Mapping[str, str]) -> bool:
-    """Whether an endpoint may be `http://`: where the environment says so, or it is this machine."""
+    """Return whether an endpoint may be `http://`: where the environment says so, or it is this machine."""
     if environment.get("AWS_ALLOW_HTTP", "").lower() in ("1", "true", "yes"):
         return True
     endpoints = [
@@ -188,7 +179,7 @@ def _faults() -> Iterator[None]:
 
 
 def _fault_of(text: str) -> Fault:
-    """What the library's message says; the message itself may quote what is secret."""
+    """Classify the library's error by its message, which itself may contain secrets."""
     status, code, cause = (pattern.search(text) for pattern in (_STATUS, _CODE, _CAUSE))
     details = ", ".join(
         part

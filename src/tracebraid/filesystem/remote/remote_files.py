@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,18 +11,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from tracebraid.errors import InputError
+from tracebraid.errors import ArgumentError, InputError
+from tracebraid.extras import OBJECT_STORES
 from tracebraid.filesystem.interface import Entry, Kind, OpenFile
-from tracebraid.filesystem.paths import shown
-from tracebraid.filesystem.remote.backend import Backend, Stat
-from tracebraid.filesystem.remote.fault import Fault, FaultKind, input_error
-
-__all__ = ["RemoteFile", "RemoteFiles"]
+from tracebraid.filesystem.paths import scheme_of, shown
+from tracebraid.filesystem.remote import web
+from tracebraid.filesystem.remote.backend import Backend, Fault, FaultKind, Stat, input_error
+from tracebraid.filesystem.remote.fsspec_files import fsspec_files
+from tracebraid.filesystem.remote.object_stores import ObjectStores, has_obstore
+from tracebraid.filesystem.remote.web import WebServers
 
 T = TypeVar("T")
 
+_TIMEOUT = "TRACEBRAID_REMOTE_TIMEOUT_S"
+_TIMEOUT_S = 60.0
+"""An 8 MiB range takes less from 140 kB/s on."""
+
 _REQUESTS_AT_ONCE = 16
-"""Requests that wait at the same time; servers answer each after some 10 to 100 ms."""
+"""Maximum concurrent requests; servers answer each after 10 to 100 ms."""
 _HEAD_BYTES, _GROWTH, _RANGE_BYTES = 1 << 17, 8, 1 << 23
 """The first range, which tells what a file is; by what the second is larger; all others, which memory holds twice.
 
@@ -29,11 +36,36 @@ Only the latter are fetched ahead: who wants the head of a file stops before.
 """
 _TRIES = {FaultKind.SLOW: 2}
 _TRIES_OTHERWISE = 5
-"""How often a request is made until its fault is an error."""
+"""Number of attempts of a request before its fault becomes an error."""
 _FIRST_PAUSE_S = 0.2
-"""Before the second try; each further pause is twice as long."""
+"""Pause before the second try, doubled for each further one."""
 _PROGRESS_BYTES = 1 << 20
-"""After so many bytes without a fault, tries are counted anew."""
+"""Bytes without a fault after which tries are counted again."""
+
+
+def remote_files_of(url: str) -> RemoteFiles:
+    """The file system of a URL: obstore's object stores, web servers, or what fsspec has an implementation of."""
+    return RemoteFiles(_backend(url))
+
+
+def _backend(url: str) -> Backend:
+    scheme = scheme_of(url)
+    if scheme in web.SCHEMES:
+        return WebServers(_timeout_s())
+    if scheme in OBJECT_STORES and has_obstore():
+        return ObjectStores(_timeout_s())
+    return fsspec_files(url)
+
+
+def _timeout_s() -> float:
+    text = os.environ.get(_TIMEOUT, "")
+    try:
+        value = float(text or _TIMEOUT_S)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise ArgumentError(f"{_TIMEOUT} is a number of seconds above 0, not {text!r}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -49,7 +81,7 @@ class RemoteFiles:
 
     def kind(self, path: str) -> Kind:
         """See `FileSystem`."""
-        with _said_of(path):
+        with _named_faults(path):
             if not path.endswith("/") and self._stat(path) is not None:
                 return Kind.FILE
             if not self.backend.has_folders:
@@ -65,7 +97,7 @@ class RemoteFiles:
 
     def entries(self, folder: str) -> list[Entry]:
         """See `FileSystem`."""
-        with _said_of(folder):
+        with _named_faults(folder):
             found = _tried(lambda: self.backend.entries(folder))
         return sorted(found, key=lambda entry: (entry.name, entry.kind.value))
 
@@ -79,7 +111,7 @@ class RemoteFiles:
 
     def open(self, path: str) -> OpenFile:
         """See `FileSystem`."""
-        with _said_of(path):
+        with _named_faults(path):
             stat = self._stat(path)
         if stat is not None:
             return RemoteFile(path, stat, self.backend)
@@ -89,7 +121,7 @@ class RemoteFiles:
         raise input_error(Fault(FaultKind.ABSENT), path)
 
     def _stat(self, path: str) -> Stat | None:
-        """What the server says of a file; None where there is none."""
+        """Query the server's state of a file; None if it does not exist."""
         try:
             return _tried(lambda: self.backend.stat(path))
         except Fault as fault:
@@ -132,33 +164,29 @@ class RemoteFile:
         stop = min(stop, self.size_bytes)
         if stop <= len(self._head):
             return self._head[start:stop]
-        with _said_of(self.url):
+        with _named_faults(self.url):
             return b"".join(self._parts(start, stop))
 
     def blocks(self, block_bytes: int) -> Iterator[bytes]:
         """See `OpenFile`. While a block is worked on, the next one arrives."""
         yield self._head
         start = len(self._head)
-        with _said_of(self.url):
+        with _named_faults(self.url):
             middle = min(start * _GROWTH, self.size_bytes)
             yield from self._parts(start, middle)
-            yield from _fetched_ahead(self._parts(middle, self.size_bytes))
+            yield from _prefetched(self._parts(middle, self.size_bytes))
 
     def whole(self) -> None:
         """None: it is read as it arrives."""
 
     @cached_property
     def _head(self) -> bytes:
-        """The first bytes, which tell what the file is; they are asked for once."""
-        with _said_of(self.url):
+        """Return the first bytes, which identify the file; requested once."""
+        with _named_faults(self.url):
             return b"".join(self._parts(0, min(_HEAD_BYTES, self.size_bytes)))
 
     def _parts(self, start: int, stop: int) -> Iterator[bytes]:
-        """The bytes from `start` up to `stop`; what is missing after a fault is asked for again.
-
-        Raises:
-            Fault: it was asked for too often, or a fault does not pass.
-        """
+        """The bytes from `start` up to `stop`; what is missing after a fault is asked for again."""
         tries, since = 1, start
         while start < stop:
             try:
@@ -171,11 +199,7 @@ class RemoteFile:
                 tries, since = tries + 1, start
 
     def _range(self, start: int, end: int, stop: int) -> Iterator[bytes]:
-        """What comes of one request for the bytes from `start` up to `end`; no byte behind `stop`.
-
-        Raises:
-            Fault: it came to less than was asked for, or is of a file that has changed.
-        """
+        """Yield the result of one request for the bytes from `start` up to `end`, without bytes after `stop`."""
         answer = self.backend.fetch(self.url, start, end)
         try:
             if answer.stat != self.stat:
@@ -192,12 +216,8 @@ class RemoteFile:
 
 
 @contextmanager
-def _said_of(url: str) -> Iterator[None]:
-    """Convert a fault of the block into an error that names the URL.
-
-    Raises:
-        InputError: instead of a `Fault`.
-    """
+def _named_faults(url: str) -> Iterator[None]:
+    """Convert a fault of the block to an error that names the URL."""
     try:
         yield
     except Fault as fault:
@@ -205,11 +225,7 @@ def _said_of(url: str) -> Iterator[None]:
 
 
 def _tried(request: Callable[[], T]) -> T:
-    """The answer to a request, which is made several times where its faults may pass.
-
-    Raises:
-        Fault: it fails.
-    """
+    """Return the answer to a request, retried on temporary faults."""
     tries = 1
     while True:
         try:
@@ -220,13 +236,13 @@ def _tried(request: Callable[[], T]) -> T:
 
 
 def _pause_or_raise(fault: Fault, tries: int) -> None:
-    """Wait before the next try; raise where there is none."""
+    """Wait before the next try; raise if there is none."""
     if not fault.may_pass or tries >= _TRIES.get(fault.kind, _TRIES_OTHERWISE):
         raise fault
     time.sleep(_FIRST_PAUSE_S * 2 ** (tries - 1))
 
 
-def _fetched_ahead(parts: Iterator[bytes]) -> Iterator[bytes]:
+def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:
     """The parts, each fetched while the one before it is worked on."""
     with ThreadPoolExecutor(1) as executor:
         ahead = executor.submit(next, parts, b"")

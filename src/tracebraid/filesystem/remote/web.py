@@ -17,18 +17,14 @@ from typing import Any
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 from tracebraid.filesystem.interface import Entry
-from tracebraid.filesystem.paths import name_of
-from tracebraid.filesystem.remote.backend import Answer, Stat
-from tracebraid.filesystem.remote.fault import Fault, FaultKind
-from tracebraid.filesystem.remote.loopback import is_loopback
-
-__all__ = ["SCHEMES", "WebServers"]
+from tracebraid.filesystem.paths import is_loopback, name_of
+from tracebraid.filesystem.remote.backend import Answer, Fault, FaultKind, Stat
 
 SCHEMES = frozenset({"http", "https"})
 
 _PART_BYTES = 1 << 16
 _LEAST_BYTES = 1 << 16
-"""What a server must send within the time that a request may take, so as not to count as too slow."""
+"""Minimum bytes that a server must send within the timeout of a request."""
 _LEAVE = "/%:@!$&'()*+,;=~-._"
 """Characters of a URL's path that stay as they are; `%` starts what is quoted already."""
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
@@ -90,11 +86,7 @@ class WebServers:
 
 
 def _quoted(url: str) -> str:
-    """A URL as it goes over the wire.
-
-    Raises:
-        Fault: it is plain HTTP to another machine, or has a user or no host.
-    """
+    """A URL as it goes over the wire."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 - raises where it is no number
@@ -133,11 +125,7 @@ def _version(headers: Any) -> str:
 
 
 def _refuse_unless_empty(error: urllib.error.HTTPError, start: int) -> None:
-    """Let the answer pass that says that the file is empty: no range of it can be sent.
-
-    Raises:
-        Fault: it is another answer.
-    """
+    """Accept an answer that the file is empty, which has no range."""
     found = _NO_RANGE.fullmatch(error.headers.get("Content-Range", ""))
     if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and found is not None:
         if start == 0 and int(found[1]) == 0:
@@ -153,7 +141,7 @@ def _refuse_unless_empty(error: urllib.error.HTTPError, start: int) -> None:
 
 
 def _body(response: Any, skip: int, timeout_s: float) -> Iterator[bytes]:
-    """The bytes as they arrive, after the first `skip`; only waiting for the server counts as its time."""
+    """Yield the bytes as they arrive, after the first `skip`; only waiting counts toward the timeout."""
     waited_s, came = 0.0, 0
     while True:
         begin = time.monotonic()
@@ -172,7 +160,7 @@ def _body(response: Any, skip: int, timeout_s: float) -> Iterator[bytes]:
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
-    """Follows redirects within a host and scheme only: no answer decides which other address is read."""
+    """Follow redirects only within a host and scheme, so that no server chooses another address."""
 
     def redirect_request(self, req: Any, fp: Any, *rest: Any) -> Any:
         old, new = urlsplit(req.full_url), urlsplit(urljoin(req.full_url, rest[-1]))
@@ -193,7 +181,7 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
 
 
 def _opener() -> urllib.request.OpenerDirector:
-    """An opener that knows HTTP alone: no `file:`, no `ftp:`, no `data:`."""
+    """Build an opener for HTTP only: no `file:`, `ftp:` or `data:`."""
     opener = urllib.request.OpenerDirector()
     for handler in (
         urllib.request.ProxyHandler(),

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.graph.dependency_graph import DependencyGraph
-
-__all__ = ["StepBounds", "step_bounds"]
+from tracebraid.analysis.time.breakdown import first_start_of_job, step_starts
+from tracebraid.compiled import compiled_when_large
+from tracebraid.model.answers.graph import PATH_SEGMENTS
+from tracebraid.model.expressions import as_text
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Residual, SegmentKind
 
 _Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class StepBounds:
-    """Where a step starts and ends.
+    """Start and end of a step.
 
     Args:
         step: its name; None: the whole trace, which has no steps.
-        start_ns: the earliest start of its ranks.
+        start_ns: the end of the step before; where that runs on some host, the earliest start; of the first, the latest
+            start on any rank: recordings of ranks begin apart.
         ends: the moments at which its ranks' hosts and devices end: by rank, the host first.
         end: the latest of these; of equal ones the first.
         end_ns: when that is.
@@ -35,23 +38,292 @@ class StepBounds:
 
 
 def step_bounds(graph: DependencyGraph, rank: int | None = None) -> list[StepBounds]:
-    """The bounds of each step, in the order of the steps; of a step without any moment there are none.
-
-    Args:
-        graph: the graph.
-        rank: only the ends and the start of this rank count; None: those of all ranks.
-    """
+    """The bounds of each step, in the order of the steps; of a step without any moment there are none."""
     rows = graph.steps if rank is None else graph.steps.filter(pl.col("rank") == rank)
-    found = []
+    times_ns = graph.moments.time_ns
+    found: list[StepBounds] = []
+    overlaps: list[bool] = []
+    host_ends: dict[int, int] = {}
     for (step,), of_step in rows.group_by("step", maintain_order=True):
         starts = of_step.get_column("start_moment").drop_nulls().to_numpy()
         ends = of_step.select(pl.concat_list("host_end_moment", "device_end_moment")).to_series().explode()
         moments = ends.drop_nulls().to_numpy()
         if len(starts) and len(moments):
-            times_ns = graph.moments.time_ns[moments]
-            end = int(moments[np.argmax(times_ns)])
-            start_ns = min(int(graph.moments.time_ns[starts].min()), int(times_ns.max()))
-            found.append(
-                StepBounds(None if step is None else str(step), start_ns, moments, end, int(times_ns.max()))
-            )
+            end = int(moments[np.argmax(times_ns[moments])])
+            name = None if step is None else str(step)
+            begin = int(times_ns[starts].min()) if found else _first_start(graph, step)
+            found.append(StepBounds(name, begin, moments, end, int(times_ns[end])))
+            overlaps.append(_overlaps(of_step, times_ns, host_ends))
+    first, last = (
+        np.array([getattr(bound, name) for bound in found], dtype=np.int64) for name in ("start_ns", "end_ns")
+    )
+    begins = step_starts(first, last, np.array(overlaps, dtype=np.bool_))
+    return [replace(bound, start_ns=int(begin)) for bound, begin in zip(found, begins, strict=True)]
+
+
+def _first_start(graph: DependencyGraph, step: object) -> int:
+    times_ns = graph.moments.time_ns
+    rows = graph.steps.filter(pl.col("step").eq_missing(pl.lit(step, dtype=pl.String)))
+    starts = times_ns[rows.get_column("start_moment").drop_nulls().to_numpy()]
+    ends = [
+        max(int(times_ns[moment]) for moment in moments if moment is not None)
+        for moments in rows.select("host_end_moment", "device_end_moment").iter_rows()
+        if any(moment is not None for moment in moments)
+    ]
+    return int(first_start_of_job(starts, np.array(ends, dtype=np.int64)))
+
+
+def _overlaps(of_step: pl.DataFrame, times_ns: _Ints, host_ends: dict[int, int]) -> bool:
+    """Whether a step begins on the host of some rank while one before it runs there; notes when its hosts end."""
+    found = False
+    for rank, start, end in (
+        of_step.select("rank", "start_moment", "host_end_moment").drop_nulls().iter_rows()
+    ):
+        before = host_ends.get(rank, int(times_ns[start]))
+        found |= int(times_ns[start]) < before
+        host_ends[rank] = max(before, int(times_ns[end]))
     return found
+
+
+_Flags = NDArray[np.bool_]
+
+EXCLUDED = -(2**63)
+"""The ready time of an edge that a way must not take."""
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """The stretches of a path, from the start of a step to its end; each begins where the one before ends.
+
+    Args:
+        moment: the moment that each leads to.
+        edge: the edge that the moment waited for the longest; -1: it waits for nothing.
+        is_gap: whether the stretch lies behind that edge: the moment is later than all that it may wait for.
+        start_ns: its start.
+        end_ns: its end.
+    """
+
+    moment: _Ints
+    edge: _Ints
+    is_gap: _Flags
+    start_ns: _Ints
+    end_ns: _Ints
+
+
+def allowed_edges(graph: DependencyGraph, rank: int) -> _Flags:
+    """The edges that a path within a rank may take: none comes from another rank."""
+    ranks = graph.activities.get_column("rank").fill_null(-1).to_numpy()[graph.moments.activity]
+    before, after = ranks[graph.edges.before], ranks[graph.after]
+    allowed: _Flags = (before == rank) | ((before == -1) & (after == rank))
+    return allowed
+
+
+def way_back(graph: DependencyGraph, ready_ns: _Ints, bounds: StepBounds) -> Way:
+    """The critical path of a step.
+
+    From the latest end of the step back over the latest edge of each moment. Of equally late edges it takes the first
+    of the moment's edges; these stand in the order in which `join_ranks` got them: a thread's own order first, then
+    the duration of device work, then what linking found, then collectives. So the choice is the same in every run.
+    """
+    limits = np.array([bounds.end, bounds.start_ns], dtype=np.int64)
+    edges = graph.edges
+    moment, edge, is_gap, start, end, count = _walk(
+        edges.first, edges.before, ready_ns, graph.moments.time_ns, limits
+    )
+    return Way(*(found[:count][::-1].copy() for found in (moment, edge, is_gap, start, end)))
+
+
+@compiled_when_large
+def _walk(
+    first: _Ints, before: NDArray[np.int32], ready_ns: _Ints, times_ns: _Ints, limits: _Ints
+) -> tuple[_Ints, _Ints, _Flags, _Ints, _Ints, int]:
+    """The stretches from the last to the first, and how many there are; those without duration are left out."""
+    current, start_ns = limits[0], limits[1]
+    # Each moment of the way gives a gap and an edge at most.
+    most = 2 * (current + 1)
+    moments, edges = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    gaps = np.empty(most, dtype=np.bool_)
+    starts, ends = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
+    count = 0
+    while times_ns[current] > start_ns:
+        latest, latest_ns = -1, EXCLUDED
+        for edge in range(first[current], first[current + 1]):
+            if ready_ns[edge] > latest_ns:
+                latest, latest_ns = edge, ready_ns[edge]
+        latest_ns = max(latest_ns, start_ns)
+        if latest_ns < times_ns[current]:
+            moments[count], edges[count], gaps[count] = current, latest, True
+            starts[count], ends[count] = latest_ns, times_ns[current]
+            count += 1
+        if latest < 0 or latest_ns == start_ns:
+            break
+        begun = max(times_ns[before[latest]], start_ns)
+        if begun < latest_ns:
+            moments[count], edges[count], gaps[count] = current, latest, False
+            starts[count], ends[count] = begun, latest_ns
+            count += 1
+        current = before[latest]
+    return moments, edges, gaps, starts, ends, count
+
+
+_Codes = NDArray[np.uint8]
+
+_KINDS = tuple(SegmentKind)
+_CODE = {kind: code for code, kind in enumerate(_KINDS)}
+_KIND_NAMES = pl.Series([kind.value for kind in _KINDS], dtype=pl.Categorical())
+_RESIDUAL_NAMES = pl.Series(
+    [None if code is Residual.NONE else code.name.lower() for code in sorted(Residual)],
+    dtype=pl.Categorical(),
+)
+
+_BY_ACTIVITY = {
+    ActivityKind.OP: SegmentKind.HOST_OP,
+    ActivityKind.ANNOTATION: SegmentKind.ANNOTATION,
+    ActivityKind.CALL: SegmentKind.CALL,
+    ActivityKind.PYTHON: SegmentKind.PYTHON,
+    ActivityKind.THREAD: SegmentKind.THREAD,
+    ActivityKind.KERNEL: SegmentKind.KERNEL,
+    ActivityKind.COPY: SegmentKind.COPY,
+    ActivityKind.COMMUNICATION: SegmentKind.TRANSFER,
+    ActivityKind.COLLECTIVE: SegmentKind.TRANSFER,
+}
+_BY_EDGE = {
+    EdgeKind.TRANSFER: SegmentKind.TRANSFER,
+    EdgeKind.ARRIVAL: SegmentKind.MEMBER_WAIT,
+    EdgeKind.LAUNCH: SegmentKind.LAUNCH_LATENCY,
+    EdgeKind.STREAM_ORDER: SegmentKind.STREAM_GAP,
+    EdgeKind.STREAM_OVERLAP: SegmentKind.STREAM_GAP,
+    EdgeKind.STREAM_END: SegmentKind.STREAM_GAP,
+    EdgeKind.EVENT_WAIT: SegmentKind.EVENT_WAIT,
+    EdgeKind.SYNC: SegmentKind.SYNC,
+    EdgeKind.QUEUE: SegmentKind.QUEUE,
+    EdgeKind.THREAD: SegmentKind.HANDOVER,
+    EdgeKind.FORWARD_BACKWARD: SegmentKind.HANDOVER,
+    EdgeKind.COMMUNICATION_WAIT: SegmentKind.HANDOVER,
+}
+"""Of the edges whose work is none of an activity's own; of others the activity says what happens."""
+
+
+@dataclass(frozen=True, eq=False)
+class ActivityColumns:
+    """Columns of activities that every path needs.
+
+    Args:
+        table: what segments show of an activity: columns of `PATH_SEGMENTS`.
+        kind: the code of the segment in which its own work is done.
+    """
+
+    table: pl.DataFrame
+    kind: _Codes
+
+
+def activity_columns(graph: DependencyGraph) -> ActivityColumns:
+    """Shown columns of activities, computed once for all paths of a graph."""
+    threads = graph.activities.filter(as_text("kind") == ActivityKind.THREAD.value).select(
+        "rank", "lane", pl.col("name").alias("thread")
+    )
+    named = (
+        graph.activities.join(
+            threads.unique(["rank", "lane"], keep="first"),
+            on=["rank", "lane"],
+            how="left",
+            maintain_order="left",
+        )
+        .with_columns(pl.when(pl.col("stream").is_null()).then("thread").alias("thread"))
+        .select(
+            "rank",
+            "thread",
+            "stream",
+            "lane",
+            "family",
+            "name",
+            "op",
+            "module",
+            "annotation",
+            "frames",
+            "host_work",
+            "node_id",
+            "shapes",
+            "event_id",
+        )
+    )
+    codes = {kind.value: _CODE[segment] for kind, segment in _BY_ACTIVITY.items()}
+    kind = graph.activities.select(
+        as_text("kind").replace_strict(codes, default=_CODE[SegmentKind.OTHER], return_dtype=pl.UInt8)
+    )
+    return ActivityColumns(named, kind.to_series().to_numpy())
+
+
+def segments(graph: DependencyGraph, columns: ActivityColumns, way: Way, step: str | None) -> pl.DataFrame:
+    """`PATH_SEGMENTS` of a step; neighbours of the same activity and kind are one."""
+    way = _with_waits_apart(graph, way)
+    kind, activity = _kinds(graph, columns, way)
+    is_residual = kind == _CODE[SegmentKind.RESIDUAL]
+    residual = np.where(is_residual, graph.moments.residual[way.moment], Residual.NONE)
+    changes = np.ones(len(kind), dtype=np.bool_)
+    changes[1:] = np.any(np.diff(np.stack([kind, activity, residual]).astype(np.int64), axis=1), axis=0)
+    begun = np.flatnonzero(changes)
+    last = np.append(begun[1:], len(kind))[: len(begun)] - 1
+    duration = way.end_ns[last] - way.start_ns[begun]
+    own = columns.table[activity[begun]]
+    found = own.with_columns(
+        pl.lit(step, dtype=pl.String).alias("step"),
+        pl.Series("order", np.arange(len(begun))),
+        _KIND_NAMES.gather(kind[begun]).alias("kind"),
+        pl.Series("start_ns", way.start_ns[begun]),
+        pl.Series("duration_ns", duration),
+        pl.Series("work_ns", np.where(is_residual[begun], 0, duration)),
+        pl.Series("residual_ns", np.where(is_residual[begun], duration, 0)),
+        _RESIDUAL_NAMES.gather(residual[begun]).alias("residual"),
+        pl.Series("activity", activity[begun], dtype=pl.Int64),
+        pl.lit(None, dtype=pl.Float64).alias("on_path"),
+    )
+    return PATH_SEGMENTS.conform(found)
+
+
+def _kinds(graph: DependencyGraph, columns: ActivityColumns, way: Way) -> tuple[_Codes, _Ints]:
+    """The kind of each stretch, and whose it is."""
+    edge = np.maximum(way.edge, 0)
+    if not len(graph.edges):
+        activity = graph.moments.activity[way.moment]
+        return np.full(len(edge), _CODE[SegmentKind.RESIDUAL], dtype=np.uint8), activity
+    is_wait = way.is_gap & (way.edge >= 0) & (way.end_ns <= _ready(graph, way.moment))
+    before = graph.moments.activity[graph.edges.before[edge]]
+    activity = np.where(way.is_gap, graph.moments.activity[way.moment], graph.edges.activity[edge])
+    activity = np.where(is_wait, before, activity).astype(np.int64)
+    by_edge = np.full(len(EdgeKind), len(_KINDS), dtype=np.uint8)
+    for edge_kind, segment in _BY_EDGE.items():
+        by_edge[edge_kind] = _CODE[segment]
+    kind = by_edge[graph.edges.kind[edge]]
+    kind = np.where(kind == len(_KINDS), columns.kind[activity], kind)
+    gap = np.where(is_wait, _CODE[SegmentKind.MEMBER_WAIT], _CODE[SegmentKind.RESIDUAL])
+    return np.where(way.is_gap, gap, kind).astype(np.uint8), activity
+
+
+def _with_waits_apart(graph: DependencyGraph, way: Way) -> Way:
+    """The path with each gap cut where the moment's latest edge of all lies: before it the moment waited for a rank
+    that the path must not go to, behind it nothing explains the gap."""
+    until = np.clip(_ready(graph, way.moment), way.start_ns, way.end_ns)
+    cut = way.is_gap & (way.edge >= 0) & (until > way.start_ns) & (until < way.end_ns)
+    if not cut.any():
+        return way
+    rows = np.repeat(np.arange(len(cut)), 1 + cut)
+    is_second = np.zeros(len(rows), dtype=np.bool_)
+    is_second[1:] = rows[1:] == rows[:-1]
+    is_first = np.zeros(len(rows), dtype=np.bool_)
+    is_first[:-1] = is_second[1:]
+    return Way(
+        way.moment[rows],
+        way.edge[rows],
+        way.is_gap[rows],
+        np.where(is_second, until[rows], way.start_ns[rows]),
+        np.where(is_first, until[rows], way.end_ns[rows]),
+    )
+
+
+def _ready(graph: DependencyGraph, moments: _Ints) -> _Ints:
+    """Ready time of each moment's latest edge; `EXCLUDED` without edges."""
+    first = graph.edges.first
+    waits = first[moments + 1] > first[moments]
+    ready = graph.moments.time_ns[moments] - graph.moments.residual_ns[moments]
+    return np.where(waits, ready, EXCLUDED)

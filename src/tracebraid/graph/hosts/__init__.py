@@ -1,1 +1,1 @@
-"""What the threads of a host wait for."""
+"""Waits of host threads."""

@@ -1,4 +1,4 @@
-"""What backends on the host (gloo, MPI) communicate, and which op asked for it."""
+"""Communication of host backends (gloo, MPI), and the op that issued it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.time.breakdown import HOST
 from tracebraid.analysis.time.collective_events import collective_events, host_ranges
-from tracebraid.analysis.time.work_events import HOST
 from tracebraid.model.category import Role
-from tracebraid.model.collectives.names import type_of
+from tracebraid.model.collectives import type_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-
-__all__ = ["asking_ops", "backend_ranges"]
 
 _Ints = NDArray[np.int64]
 
 _NO_EVENT = -1
 _ASKS = r"^c10d::"
-"""Ops by which a program asks a backend to communicate."""
+"""Ops that issue communication of a backend."""
 _COLUMNS = ("event_id", "lane", "ts_ns", "end_ns", "type")
 
 
@@ -28,13 +26,13 @@ def backend_ranges(linked: LinkedTrace) -> pl.DataFrame:
     return linked.derived(_backend_ranges)
 
 
-def asking_ops(linked: LinkedTrace) -> pl.DataFrame:
-    """For each of `backend_ranges` the op that asked for it: event_id, lane, ts_ns, end_ns, type; null: unknown.
+def issuing_ops(linked: LinkedTrace) -> pl.DataFrame:
+    """Return the issuing op of each of `backend_ranges`: event_id, lane, ts_ns, end_ns, type; null: unknown.
 
     Ops and ranges of one type are paired in their order: both are queues. Where there are fewer of one, from the
-    last on: what was asked for before the window may still run in it.
+    last on: communication issued before the window may still run in it.
     """
-    return linked.derived(_asking_ops)
+    return linked.derived(_issuing_ops)
 
 
 def _backend_ranges(linked: LinkedTrace) -> pl.DataFrame:
@@ -46,7 +44,7 @@ def _backend_ranges(linked: LinkedTrace) -> pl.DataFrame:
     return ranges.unique("event_id").sort("ts_ns", "event_id")
 
 
-def _asking_ops(linked: LinkedTrace) -> pl.DataFrame:
+def _issuing_ops(linked: LinkedTrace) -> pl.DataFrame:
     ranges = backend_ranges(linked)
     ops = linked.timeline.of_role(Role.OP).with_columns(as_text("name"))
     ops = ops.filter(pl.col("name").str.contains(_ASKS)) if ranges.height else ops.clear()
@@ -68,13 +66,13 @@ def _asking_ops(linked: LinkedTrace) -> pl.DataFrame:
 
 def _in_order(ops: pl.DataFrame, starts_ns: _Ints) -> _Ints:
     """The op of each range, given in the order of starts; -1: none."""
-    events, asked_ns = ops.get_column("event_id").to_numpy(), ops.get_column("ts_ns").to_numpy()
-    if len(events) == len(starts_ns) and bool((asked_ns <= starts_ns).all()):
+    events, issued_ns = ops.get_column("event_id").to_numpy(), ops.get_column("ts_ns").to_numpy()
+    if len(events) == len(starts_ns) and bool((issued_ns <= starts_ns).all()):
         return events
     found = np.full(len(starts_ns), _NO_EVENT, dtype=np.int64)
     row = len(events) - 1
     for index in range(len(starts_ns) - 1, -1, -1):
-        row = min(row, int(np.searchsorted(asked_ns, starts_ns[index], side="right")) - 1)
+        row = min(row, int(np.searchsorted(issued_ns, starts_ns[index], side="right")) - 1)
         if row < 0:
             break
         found[index] = events[row]
@@ -83,7 +81,7 @@ def _in_order(ops: pl.DataFrame, starts_ns: _Ints) -> _Ints:
 
 
 def _types(names: pl.Series) -> pl.Series:
-    """What each communicates (`CollectiveType`), by its name; null: unknown."""
+    """Communication type (`CollectiveType`) of each by name; null: unknown."""
     found = {name: type_of(name) for name in names.drop_nulls().unique().to_list()}
     types: pl.Series = names.replace_strict(found, default=None, return_dtype=pl.String)
     return types

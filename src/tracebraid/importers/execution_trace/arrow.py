@@ -3,32 +3,82 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 import polars as pl
 
+from tracebraid.child_process.worker import Parent, Worker, limit_memory
 from tracebraid.errors import NotATraceError
 from tracebraid.filesystem.choose import file_system_of
-from tracebraid.filesystem.file_object import file_object
-from tracebraid.filesystem.paths import name_of, text_of
-from tracebraid.filesystem.unpack import RATIO_AT_MOST, unpacked_at_most_bytes
-from tracebraid.importers.execution_trace.arrow_trial import survives_decoding
-from tracebraid.importers.execution_trace.recorded_attributes import collectives_of, is_collective
-from tracebraid.importers.execution_trace.tables import Recorded, assemble
+from tracebraid.filesystem.compression import RATIO_AT_MOST, unpacked_at_most_bytes
+from tracebraid.filesystem.interface import file_object
+from tracebraid.filesystem.paths import text_of
+from tracebraid.importers.execution_trace.tables import Recorded, assemble, collectives_of, is_collective
+from tracebraid.importers.json_stream.header import members_of
 from tracebraid.model.column import Kind, Table
-from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES, RECORDED_TENSOR_USES, is_arrow, member_of
 from tracebraid.model.execution_trace import ExecutionTrace
-from tracebraid.model.finding import Finding, Loss
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.finding import Finding, FindingCase, Loss
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.op_schema import HEADER, RECORDED_TABLES, RECORDED_TENSOR_USES, member_of
 from tracebraid.model.schema import ET_EXTRA_ATTRS, ET_NODES, ET_VALUES
 from tracebraid.model.text_bytes import refuse_repeated_texts
 
-__all__ = ["is_et_arrow", "read_et_arrow"]
+_SERVE = "tracebraid.importers.execution_trace.arrow:serve"
+_SECONDS_AT_MOST = 300
+"""A file that takes longer is refused; 100 MB of columns take about a second."""
+_MEMORY_BYTES = 3 << 29
+"""Memory of the trial in addition to the files: polars' own 200 MB, and decoded small files."""
+_MEMORY_OVER_FILES = 20
+"""Memory that the trial may take for a byte of the files: columns of recordings are compressed up to 8 times."""
+_SURVIVED = b""
+"""The reply of the trial: all files were decoded, or one was refused by an error of its own."""
+
+
+def survives_decoding(contents: Iterable[bytes]) -> bool:
+    """Return whether Arrow files can be decoded, or refused, without ending the process that does.
+
+    Also true if no process can be started.
+    """
+    contents = list(contents)
+    try:
+        # One thread decodes small files as fast as many, which take memory each.
+        trial = Worker.start(_SERVE, str(len(contents)), threads=1, quiet=True)
+    except OSError:
+        return True
+    try:
+        for content in contents:
+            trial.send(content)
+        return trial.receive(_SECONDS_AT_MOST) is not None
+    except OSError:
+        # It is gone, or takes too long.
+        return False
+    finally:
+        trial.close()
+
+
+def serve(replies_fd: str, folder: str, count: str) -> None:
+    """Decode in a child as many files as come in, down to each value, and reply if that did not end the child."""
+    parent = Parent(replies_fd, folder)
+    contents = [parent.receive() for _ in range(int(count))]
+    limit_memory(_MEMORY_BYTES + _MEMORY_OVER_FILES * sum(map(len, contents)))
+    try:
+        for content in contents:
+            frame = pl.read_ipc(io.BytesIO(content))
+            frame.with_columns(pl.col(pl.Categorical).cast(pl.String)).hash_rows()
+    except (pl.exceptions.PolarsError, OSError):
+        pass
+    except BaseException:  # noqa: BLE001 - polars panics with one.
+        # A normal exit could hang after a panic.
+        os._exit(1)
+    parent.reply(_SURVIVED)
+
 
 _COPY_AGAIN = "Copy it again, or capture it again"
 _ANY_JSON = msgspec.json.Decoder(msgspec.Raw)
@@ -39,23 +89,13 @@ _DAMAGE = (
     ValueError,  # names and texts in no encoding, offsets before the start of the file
     struct.error,
     NotImplementedError,  # an unknown compression
-    RuntimeError,  # a password; a header that is nested too deep
+    RuntimeError,  # a password; JSON that is nested too deep
     msgspec.MsgspecError,
 )
 
 
-def is_et_arrow(path: str | Path) -> bool:
-    """Whether a path names an Execution Trace in columns."""
-    return is_arrow(name_of(str(path)))
-
-
 def read_et_arrow(path: str | Path) -> ExecutionTrace:
-    """Read an Execution Trace in columns.
-
-    Raises:
-        InputError: it cannot be read, or a part of it is damaged.
-        NotATraceError: it is no such archive.
-    """
+    """Read an Execution Trace in columns."""
     file = file_system_of(text_of(path)).open(text_of(path))
     name = file.path
     try:
@@ -72,11 +112,11 @@ def read_et_arrow(path: str | Path) -> ExecutionTrace:
 
 
 def _refuse_expanding(archive: zipfile.ZipFile, path: str, size_bytes: int) -> None:
-    """Refuse an archive whose members say that they take far more than it: no more than they say is read of them."""
+    """Reject an archive whose members state a far larger size; no more than that is read of them."""
     names = (HEADER, *map(member_of, RECORDED_TABLES))
     infos = [archive.getinfo(name) for name in names]
     if any(info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) for info in infos):
-        raise NotATraceError(path, "its members are compressed as no recorder does it", _COPY_AGAIN)
+        raise NotATraceError(path, "its members have a compression that no recorder uses", _COPY_AGAIN)
     whole_bytes = sum(info.file_size for info in infos)
     if whole_bytes > unpacked_at_most_bytes(size_bytes):
         problem = f"its members unpack to more than {RATIO_AT_MOST} times its size, to {whole_bytes:,} bytes"
@@ -84,13 +124,15 @@ def _refuse_expanding(archive: zipfile.ZipFile, path: str, size_bytes: int) -> N
 
 
 def _recorded(archive: zipfile.ZipFile, path: str) -> Recorded:
-    header = msgspec.json.decode(archive.read(HEADER), type=dict[str, object])
+    header = members_of(archive.read(HEADER))
+    if header is None or not header.is_whole:
+        raise NotATraceError(path, f"it is damaged: {HEADER} in it cannot be read", _COPY_AGAIN)
     contents = {table.name: archive.read(member_of(table)) for table in RECORDED_TABLES}
     if not survives_decoding(contents.values()):
         raise NotATraceError(path, "it is damaged: a table in it cannot be decoded", _COPY_AGAIN)
     tables = {table.name: _table(contents[table.name], table, path) for table in RECORDED_TABLES}
     refuse_repeated_texts(tables.values(), sum(map(len, contents.values())))
-    return _checked(path, header, tables)
+    return _checked(path, header.members, tables)
 
 
 def _checked(path: str, header: dict[str, object], tables: dict[str, pl.DataFrame]) -> Recorded:
@@ -128,7 +170,7 @@ def _checked(path: str, header: dict[str, object], tables: dict[str, pl.DataFram
 
 
 def _refuse_no_json(frame: pl.DataFrame, table: Table) -> None:
-    """Refuse texts that are to stand in JSON and are none; each distinct text is checked once."""
+    """Reject invalid JSON texts; each distinct text is checked once."""
     for column in table.columns:
         if column.kind is not Kind.JSON:
             continue
@@ -144,7 +186,7 @@ def _refuse_no_json(frame: pl.DataFrame, table: Table) -> None:
 
 
 def _of_nodes(table: pl.DataFrame, nodes: pl.Series) -> pl.DataFrame:
-    """The rows of nodes that are there, and that say which of their arguments they are about."""
+    """The rows of nodes that exist, and that say which of their arguments they are about."""
     names = ["is_output", "position", "tensor_id", "storage_id", "key"]
     needed = [
         name for name in (*names, *(["value"] if "key" in table.columns else [])) if name in table.columns

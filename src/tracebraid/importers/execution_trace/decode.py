@@ -2,54 +2,475 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from operator import attrgetter
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.importers.columns import ColumnData, TableData, int_column, interned_column
-from tracebraid.importers.execution_trace.argument_lists import values_table
-from tracebraid.importers.execution_trace.attributes import collective_table
-from tracebraid.importers.execution_trace.node_attributes import (
-    INT_ATTRS,
-    Attributes,
-    attributes_of,
-    no_extras,
-)
-from tracebraid.importers.execution_trace.nodes import (
-    FLAT_NODES,
-    NODES,
-    NOT_NODES,
-    FlatNode,
-    Node,
-    argument_lists,
-    attribute_texts,
-    flat_argument_lists,
-    node_text,
+from tracebraid.importers.columns import (
+    ColumnData,
+    Interned,
+    Interner,
+    TableData,
+    int_column,
+    interned_column,
+    renamed,
 )
 from tracebraid.importers.json_stream.chunks import NODE_MEMBER, shape_of
-from tracebraid.importers.json_stream.collector import without_collector
-from tracebraid.importers.json_stream.recover import recover
-from tracebraid.model.finding import Loss
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.issue import Issue
+from tracebraid.importers.json_stream.recover import (
+    Recovered,
+    forms_of_numbers,
+    paused_collector,
+    plain_text,
+    recover,
+)
+from tracebraid.model.column import INT64_NULL, Kind
+from tracebraid.model.finding import FindingCase, Issue, Loss
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.schema import ET_COLLECTIVES
 
-__all__ = ["NodeColumns", "decode_nodes"]
+COLLECTIVE_COLUMNS = {key: column for column in ET_COLLECTIVES.columns for key in column.keys}
+"""The columns of `collectives` by the attribute that fills them."""
+
+
+def fits(kind: Kind, value: object) -> bool:
+    """Return whether a value fits a column of a kind."""
+    if kind is Kind.INT:
+        return type(value) is int and INT64_NULL < value < 2**63
+    return isinstance(value, bool if kind is Kind.BOOL else str)
+
+
+def fits_collective(name: str, value: object) -> bool:
+    """Return whether an attribute has a column in `collectives`, and fits it."""
+    return name in COLLECTIVE_COLUMNS and fits(COLLECTIVE_COLUMNS[name].kind, value)
+
+
+def collective_table(node_ids: NDArray[np.int64], rows: list[dict[str, Any]]) -> TableData:
+    """The table `collectives` of nodes that have such attributes, and of these by name."""
+    columns: dict[str, ColumnData] = {"node_id": node_ids}
+    for name, column in COLLECTIVE_COLUMNS.items():
+        values = [row.get(name) for row in rows]
+        columns[column.name] = int_column(values) if column.kind is Kind.INT else interned_column(values)
+    return TableData(len(rows), columns)
+
 
 _Ints = NDArray[np.int64]
+
+INT_ATTRS = ("rf_id", "fw_parent", "seq_id", "scope", "tid", "fw_tid")
+"""The attributes with a column of integers in `nodes`."""
+TEXT_ATTRS = ("op_schema", "kernel_backend", "kernel_file")
+"""The attributes with a column of text in `nodes`."""
+
+_EXACT = 1 << 53
+"""A float64 up to here that is whole says which integer it is."""
+_KINDS = {**dict.fromkeys(INT_ATTRS, Kind.INT), **dict.fromkeys(TEXT_ATTRS, Kind.NAME)}
+_FIRST = ("rf_id", "fw_parent", "seq_id")
+"""The attributes that come first, as PyTorch writes them."""
+_FIRST_OF_ALL = re.compile(
+    rb"\[\s*"
+    + b"".join(
+        rb'\{\s*"name"\s*:\s*"%b"\s*,\s*"type"\s*:\s*"\w*"\s*,\s*"value"\s*:\s*(-?\d{1,18})\s*\}\s*,\s*'
+        % name.encode()
+        for name in _FIRST
+    )
+)
+
+
+class Attr(msgspec.Struct, gc=False):
+    """One attribute of a node."""
+
+    name: str
+    type: str = ""
+    value: int | float | str | bool | list[Any] | dict[str, Any] | None = None
+
+
+_ATTRS = msgspec.json.Decoder(list[Attr])
+
+
+@dataclass
+class Attributes:
+    """Values from the attributes of a chunk's nodes.
+
+    Args:
+        columns: columns of the table `nodes`.
+        tables: the tables `collectives` and `extra_attrs`.
+        owners: for each row of these the number of its node in the chunk.
+    """
+
+    columns: dict[str, ColumnData]
+    tables: dict[str, TableData]
+    owners: dict[str, _Ints]
+
+
+@dataclass
+class _Distinct:
+    """Parse each distinct attribute text."""
+
+    values: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _KINDS})
+    collectives: list[dict[str, Any]] = field(default_factory=list)
+    extras: list[tuple[str, str, bytes]] = field(default_factory=list)
+    extra_counts: list[int] = field(default_factory=list)
+
+    def add(self, attrs: list[Attr]) -> None:
+        row: dict[str, Any] = {}
+        collective: dict[str, Any] = {}
+        before = len(self.extras)
+        for attr in attrs:
+            name, value = attr.name, attr.value
+            if isinstance(value, float) and value.is_integer() and abs(value) <= _EXACT:
+                value = int(value)
+            kind = _KINDS.get(name)
+            if kind is not None and fits(kind, value):
+                row[name] = value
+            elif fits_collective(name, value):
+                collective[name] = value
+            else:
+                self.extras.append((name, attr.type, msgspec.json.encode(value)))
+        for name, column in self.values.items():
+            column.append(row.get(name))
+        self.collectives.append(collective)
+        self.extra_counts.append(len(self.extras) - before)
+
+
+def attributes_of(node_ids: _Ints, texts: list[bytes]) -> Attributes:
+    """Decode the attributes of the nodes of a chunk; what has no column, or does not fit it, is an extra."""
+    first, rest = _without_first(texts)
+    whole = interned_column(rest)
+    distinct = _Distinct()
+    for text in whole.values:
+        distinct.add(_ATTRS.decode(text))  # type: ignore[arg-type]
+    code = whole.codes
+    columns: dict[str, ColumnData] = {name: int_column(distinct.values[name])[code] for name in INT_ATTRS}
+    for name, values in zip(_FIRST, first, strict=True):
+        existing = columns[name]
+        assert not isinstance(existing, Interned), f"{name} is a column of integers"
+        columns[name] = np.where(existing == INT64_NULL, values, existing)
+    for name in TEXT_ATTRS:
+        texts_of = interned_column(distinct.values[name])
+        columns[name] = Interned(texts_of.codes[code], texts_of.values)
+    extras, extra_owner = _extras(node_ids, code, distinct)
+    has_some = np.array([bool(row) for row in distinct.collectives], dtype=np.bool_)
+    nodes = np.flatnonzero(has_some[code])
+    collectives = collective_table(node_ids[nodes], [distinct.collectives[i] for i in code[nodes].tolist()])
+    return Attributes(
+        columns,
+        {"collectives": collectives, "extra_attrs": extras},
+        {"collectives": nodes, "extra_attrs": extra_owner},
+    )
+
+
+def no_extras() -> TableData:
+    """The table `extra_attrs` of nodes that have none."""
+    return _extras(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int32), _Distinct())[0]
+
+
+def _without_first(texts: list[bytes]) -> tuple[list[_Ints], list[bytes]]:
+    """The attributes in `_FIRST`, missing where a text does not start with these; the texts without them."""
+    missing = (INT64_NULL,) * len(_FIRST)
+    values: list[Iterable[int]] = []
+    rest: list[bytes] = []
+    match = _FIRST_OF_ALL.match
+    for text in texts:
+        found = match(text)
+        if found is None:
+            values.append(missing)
+            rest.append(text)
+        else:
+            values.append(map(int, found.groups()))
+            rest.append(b"[" + text[found.end() :])
+    flat = np.fromiter(chain.from_iterable(values), dtype=np.int64, count=len(texts) * len(_FIRST))
+    return list(flat.reshape(len(texts), len(_FIRST)).T), rest
+
+
+def _extras(node_ids: _Ints, code: NDArray[np.int32], distinct: _Distinct) -> tuple[TableData, _Ints]:
+    lengths = np.array(distinct.extra_counts, dtype=np.int64)
+    counts = lengths[code]
+    total = int(counts.sum())
+    owner = np.repeat(np.arange(len(code)), counts)
+    first = np.repeat((np.cumsum(lengths) - lengths)[code], counts)
+    row = first + np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+    columns: dict[str, ColumnData] = {"node_id": node_ids[owner]}
+    for index, name in enumerate(("key", "type", "value")):
+        column = interned_column([extra[index] for extra in distinct.extras])
+        columns[name] = Interned(column.codes[row], column.values)
+    return TableData(total, columns), owner
+
+
+_Raw = msgspec.Raw
+
+_UNUSUAL = re.compile(rb"[\s\\]")
+_VALUES = b'{"values": '
+_SHAPES = b'], "shapes": '
+
+
+class _Arguments(msgspec.Struct, gc=False):
+    values: list[_Raw] = []
+    shapes: _Raw = _Raw(b"[]")
+    types: _Raw = _Raw(b"[]")
+    strides: _Raw = _Raw(b"[]")
+
+
+class _Layout(msgspec.Struct, gc=False):
+    shapes: list[_Raw] = []
+    types: list[str] = []
+    strides: list[_Raw] = []
+    values: _Raw | None = None
+
+
+_ARGUMENTS = msgspec.json.Decoder(list[_Arguments])
+_LAYOUT = msgspec.json.Decoder(_Layout)
+_LISTS = msgspec.json.Decoder(list[list[_Raw]])
+
+
+@dataclass(frozen=True)
+class ArgumentLists:
+    """The arguments of the nodes of a chunk: two lists for each node, of its inputs and of its outputs.
+
+    Args:
+        values: the values of each list.
+        layouts: the members `shapes`, `types` and `strides` of each list, as JSON without the opening brace.
+    """
+
+    values: list[list[_Raw]]
+    layouts: list[bytes]
+
+
+def arguments_of(texts: list[bytes]) -> ArgumentLists:
+    """The arguments in `inputs` and `outputs` of nodes since schema 1.0.2.
+
+    PyTorch writes the values first, so that a cut behind them splits what differs from what repeats. A text that is
+    written in another way is decoded in full.
+    """
+    try:
+        return _split(texts)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        found = _ARGUMENTS.decode(b"[" + b",".join(texts) + b"]")
+    return ArgumentLists(
+        [arguments.values for arguments in found],
+        [
+            b'"shapes":%b,"types":%b,"strides":%b}'
+            % (bytes(arguments.shapes), bytes(arguments.types), bytes(arguments.strides))
+            for arguments in found
+        ],
+    )
+
+
+def _split(texts: list[bytes]) -> ArgumentLists:
+    """The arguments of texts as PyTorch writes them; a MsgspecError or ValueError where one is not."""
+    if not all(text.startswith(_VALUES) for text in texts):
+        raise ValueError("values do not come first")
+    begin = len(_VALUES)
+    cuts = [text.index(_SHAPES, begin) for text in texts]
+    values = [text[begin : cut + 1] for text, cut in zip(texts, cuts, strict=True)]
+    lists = _LISTS.decode(b"[" + b",".join(values) + b"]")
+    layouts = [text[cut + 3 :] for text, cut in zip(texts, cuts, strict=True)]
+    if len(lists) != len(texts) or any(
+        _LAYOUT.decode(b"{" + text).values is not None for text in set(layouts)
+    ):
+        raise ValueError("values come twice")
+    return ArgumentLists(lists, layouts)
+
+
+def values_table(node_ids: _Ints, lists: ArgumentLists) -> tuple[TableData, _Ints]:
+    """The table `values`, and for each of its rows the number of its node in the chunk.
+
+    Shapes, types and strides follow the values: Triton's stream has no stride, old schemas have none at all.
+    """
+    counts = np.fromiter(map(len, lists.values), dtype=np.int64, count=len(lists.values))
+    total = int(counts.sum())
+    position = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
+    node = np.repeat(np.arange(len(counts)) // 2, counts)
+    is_output = np.repeat(np.arange(len(counts), dtype=np.int32) % 2, counts)
+    distinct = interned_column(lists.layouts)
+    layouts = [_LAYOUT.decode(b"{" + text) for text in distinct.values]  # type: ignore[operator]
+    rows = _Rows(np.repeat(distinct.codes, counts), position)
+    columns: dict[str, ColumnData] = {
+        "node_id": node_ids[node],
+        "is_output": Interned(is_output, [False, True]),
+        "position": position,
+        "type": rows.spread([layout.types for layout in layouts], str, ""),
+        "value": renamed(interned_column(map(bytes, chain.from_iterable(lists.values))), _plain_value),
+        "shape": rows.spread([layout.shapes for layout in layouts], _plain, None),
+        "strides": rows.spread([layout.strides for layout in layouts], _plain, None),
+    }
+    return TableData(total, columns), node
+
+
+def _plain(text: Any) -> bytes:
+    """Lists of lengths as PyTorch writes them."""
+    return plain_text(bytes(text), indent=-1)
+
+
+def _plain_value(text: Any) -> bytes:
+    """A value as PyTorch writes it; most have no white space, and numbers keep their digits."""
+    return plain_text(text, indent=-1, whole=False) if _UNUSUAL.search(text) else text
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """For each row the code of its list's layout, and its position in the list."""
+
+    code: NDArray[np.int32]
+    position: _Ints
+
+    def spread(
+        self, lists: list[list[_Raw]] | list[list[str]], key: Callable[[Any], object], absent: object
+    ) -> Interned:
+        """The elements of the lists by code, row by row; `absent` (None: missing) where a list is too short."""
+        elements = Interner()
+        codes = [[elements[key(item)] for item in items] for items in lists]
+        filler = -1 if absent is None else elements[absent]
+        lengths = np.array([len(items) for items in codes], dtype=np.int64)
+        first = np.cumsum(lengths) - lengths
+        flat = np.array([*chain.from_iterable(codes), filler], dtype=np.int32)
+        index = np.where(self.position < lengths[self.code], first[self.code] + self.position, len(flat) - 1)
+        return Interned(flat[index], list(elements))
+
+
+NOT_NODES = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Errors raised if a text is not a list of nodes."""
+
+_Id = Annotated[int, msgspec.Meta(ge=INT64_NULL + 1, le=2**63 - 1)]
+
+
+class Node(msgspec.Struct, gc=False):
+    """A node since schema 1.0.2."""
+
+    id: _Id
+    name: str
+    ctrl_deps: int | None
+    inputs: _Raw
+    outputs: _Raw
+    attrs: _Raw
+
+
+class FlatNode(msgspec.Struct, gc=False):
+    """A node of schema 1.0.1, whose attributes are members of it, and fit their columns."""
+
+    id: _Id
+    name: str
+    parent: int | None = None
+    rf_id: _Id | None = None
+    fw_parent: _Id | None = None
+    seq_id: _Id | None = None
+    scope: _Id | None = None
+    tid: _Id | None = None
+    fw_tid: _Id | None = None
+    op_schema: str | None = None
+    inputs: list[_Raw] = []
+    input_shapes: _Raw = _Raw(b"[]")
+    input_types: _Raw = _Raw(b"[]")
+    outputs: list[_Raw] = []
+    output_shapes: _Raw = _Raw(b"[]")
+    output_types: _Raw = _Raw(b"[]")
+
+
+class _CheckedArguments(msgspec.Struct, gc=False):
+    values: list[_Raw] = []
+    shapes: list[_Raw] = []
+    types: list[str] = []
+    strides: list[_Raw] = []
+
+
+class _CheckedNode(msgspec.Struct, gc=False):
+    id: _Id
+    name: str
+    ctrl_deps: int | None
+    inputs: _CheckedArguments
+    outputs: _CheckedArguments
+    attrs: list[Attr]
+
+
+class _CheckedFlatNode(msgspec.Struct, gc=False):
+    id: _Id
+    name: str
+    parent: int | None = None
+    rf_id: int | None = None
+    fw_parent: int | None = None
+    seq_id: int | None = None
+    scope: int | None = None
+    tid: int | None = None
+    fw_tid: int | None = None
+    op_schema: str | None = None
+    inputs: list[_Raw] = []
+    input_shapes: list[_Raw] = []
+    input_types: list[str] = []
+    outputs: list[_Raw] = []
+    output_shapes: list[_Raw] = []
+    output_types: list[str] = []
+
+
+NODES = msgspec.json.Decoder(list[Node])
+"""Decodes nodes since schema 1.0.2."""
+FLAT_NODES = msgspec.json.Decoder(list[FlatNode])
+"""Decodes nodes of schema 1.0.1."""
+
+_CHECKED = msgspec.json.Decoder(_CheckedNode)
+_CHECKED_FLAT = msgspec.json.Decoder(_CheckedFlatNode)
+
+
+def argument_lists(nodes: list[Node]) -> ArgumentLists:
+    """The arguments of nodes."""
+    return arguments_of([bytes(text) for node in nodes for text in (node.inputs, node.outputs)])
+
+
+def flat_argument_lists(nodes: list[FlatNode]) -> ArgumentLists:
+    """The arguments of nodes of schema 1.0.1."""
+    values = [values for node in nodes for values in (node.inputs, node.outputs)]
+    layouts = [
+        b'"shapes":%b,"types":%b}' % (bytes(shapes), bytes(types))
+        for node in nodes
+        for shapes, types in ((node.input_shapes, node.input_types), (node.output_shapes, node.output_types))
+    ]
+    return ArgumentLists(values, layouts)
+
+
+def attribute_texts(nodes: list[Node]) -> list[bytes]:
+    """The attributes of each node, as JSON."""
+    return [bytes(node.attrs) for node in nodes]
+
+
+def node_text(item: Recovered) -> bytes:
+    """The JSON of an object that is a node, in the form since schema 1.0.2."""
+    try:
+        _CHECKED.decode(item.text)
+    except msgspec.ValidationError:
+        return msgspec.json.encode(_unflattened(_CHECKED_FLAT.decode(item.text)))
+    return item.text
+
+
+def _unflattened(flat: _CheckedFlatNode) -> _CheckedNode:
+    attrs = [
+        Attr(name, "", value)
+        for name in (*INT_ATTRS, "op_schema")
+        if (value := getattr(flat, name)) is not None
+    ]
+    return _CheckedNode(
+        flat.id,
+        flat.name,
+        flat.parent,
+        _CheckedArguments(flat.inputs, flat.input_shapes, flat.input_types),
+        _CheckedArguments(flat.outputs, flat.output_shapes, flat.output_types),
+        attrs,
+    )
+
 
 _CODES = {
     FindingCode.EVENT_UNREADABLE: FindingCode.NODE_UNREADABLE,
     FindingCode.EVENT_MENDED: FindingCode.NODE_MENDED,
 }
-"""What `recover` finds in an array of objects, by what it is called in one of nodes."""
+"""Names for nodes of the codes that `recover` uses for objects."""
 
 
 @dataclass
 class NodeColumns:
-    """What one chunk of a file holds.
+    """Content of one chunk of a file.
 
     Args:
         tables: columns by table name.
@@ -63,20 +484,15 @@ class NodeColumns:
 
 
 def decode_nodes(data: bytes, start: int, first_key: bytes) -> NodeColumns:
-    """Decode the nodes of a chunk, of any schema.
-
-    Args:
-        data: nodes with commas between them.
-        start: offset of the first byte in the file.
-        first_key: see `chunks.ArrayFile`.
-    """
-    with without_collector():
+    """Decode the nodes of a chunk, of any schema."""
+    with paused_collector():
         array = b"".join((b"[", data, b"]"))
-        for columns_of in (_columns, _flat_columns):
-            try:
-                return columns_of(array)
-            except NOT_NODES:
-                continue
+        for text in forms_of_numbers(array):
+            for columns_of in (_columns, _flat_columns):
+                try:
+                    return columns_of(text)
+                except NOT_NODES:
+                    continue
         return _read_each(data, start, first_key)
 
 

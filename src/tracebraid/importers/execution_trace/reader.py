@@ -9,22 +9,19 @@ import numpy as np
 import polars as pl
 
 from tracebraid.errors import NotATraceError, WrongTraceError
-from tracebraid.importers.chunk_workers.parallel import decode_file, worth_processes
-from tracebraid.importers.chunk_workers.worker import ChunkKind
+from tracebraid.filesystem.paths import name_of
+from tracebraid.importers.chunk_decoding import ChunkKind, decode_file, worth_processes
 from tracebraid.importers.columns import taken
-from tracebraid.importers.execution_trace.arrow import is_et_arrow, read_et_arrow
 from tracebraid.importers.execution_trace.decode import NodeColumns
 from tracebraid.importers.execution_trace.tables import Recorded, assemble
-from tracebraid.importers.findings import findings_of
-from tracebraid.importers.frames import frame_of
+from tracebraid.importers.frames import findings_of, frame_of
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.model.column import Table
 from tracebraid.model.execution_trace import ExecutionTrace
+from tracebraid.model.op_schema import is_arrow
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import ET_COLLECTIVES, ET_EXTRA_ATTRS, ET_NODES, ET_VALUES
-
-__all__ = ["execution_trace_of", "read_execution_trace"]
 
 _CHUNK_BYTES = 4 << 20
 """Nodes repeat more than events: larger chunks decode each distinct text less often."""
@@ -43,7 +40,9 @@ def read_execution_trace(
     Raises:
         InputError: the file cannot be read, is no trace, or is a Kineto trace.
     """
-    if is_et_arrow(path):
+    if is_arrow(name_of(str(path))):
+        from tracebraid.importers.execution_trace.arrow import read_et_arrow
+
         return read_et_arrow(path)
     return execution_trace_of(open_array(open_source(path)), processes, progress)
 
@@ -55,16 +54,14 @@ def execution_trace_of(
     if file.array != "nodes":
         raise WrongTraceError(
             file.source.path,
-            "this is a Kineto trace, and an Execution Trace was expected here",
-            "Give the file with `nodes` (usually torch_et_<rank>.json); did the two change places?",
+            "this is a Kineto trace, but an Execution Trace was expected",
+            "Give the file with `nodes` (usually torch_et_<rank>.json); are the two swapped?",
         )
     chunks: list[NodeColumns] = decode_file(
         file, processes or worth_processes(file), progress, ChunkKind.NODES, _CHUNK_BYTES
     )
     if not any(chunk.tables["nodes"].rows for chunk in chunks):
-        raise NotATraceError(
-            file.source.path, "it holds no node that can be read", "Was the trace finalised?"
-        )
+        raise NotATraceError(file.source.path, "it contains no readable node", "Was the trace finalised?")
     return _assembled(file, chunks)
 
 
@@ -86,7 +83,7 @@ def _assembled(file: ArrayFile, chunks: list[NodeColumns]) -> ExecutionTrace:
 
 
 def _leave_out_repeated(chunks: list[NodeColumns]) -> list[int]:
-    """Take away the nodes whose id an earlier node has, with their rows in all tables; returns their ids."""
+    """Drop nodes with the id of an earlier node, with their rows in all tables; return their ids."""
     ids = np.concatenate([chunk.tables["nodes"].ints("node_id") for chunk in chunks])
     _, first = np.unique(ids, return_index=True)
     if len(first) == len(ids):

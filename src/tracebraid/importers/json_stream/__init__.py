@@ -1,1 +1,1 @@
-"""The bytes of a JSON trace: unpacked, cut into chunks of whole objects, recovered where they are damaged."""
+"""Read the bytes of a JSON trace: unpack, cut into chunks of complete objects, recover damage."""

@@ -1,4 +1,4 @@
-"""A trace file as a header and chunks of its one big array, cut where one object ends and the next begins.
+"""Split a trace file into a header and chunks of its large array, between objects.
 
 Both kinds of traces are one JSON object around one array (`traceEvents`, `nodes`), or the bare array.
 The array is not parsed to find the cuts. A cut is a match of `}, {"key":` behind which a whole object begins
@@ -16,45 +16,51 @@ from itertools import islice
 from typing import Any
 
 from tracebraid.errors import NotATraceError
-from tracebraid.filesystem.file_view import FileView, Viewed, matches, matches_from_end, whole_range
-from tracebraid.importers.json_stream.header import Tail, members_of, tail_of
-from tracebraid.importers.json_stream.recover import ObjectShape
+from tracebraid.filesystem.interface import FileView, Viewed, matches, matches_from_end, whole_range
+from tracebraid.importers.json_stream.header import Members, members_of, tail_of
+from tracebraid.importers.json_stream.recover import ObjectShape, escapable
 from tracebraid.importers.json_stream.source import Source
-from tracebraid.model.finding import Loss
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.model.issue import Issue
-
-__all__ = ["EVENT_MEMBER", "NODE_MEMBER", "ArrayFile", "Chunk", "boundary_pattern", "open_array", "shape_of"]
+from tracebraid.model.finding import FindingCase, Issue, Loss
+from tracebraid.model.finding_code import FindingCode
 
 EVENT_MEMBER, NODE_MEMBER = "ph", "id"
 """The member by which an event and a node are known."""
 
-_ARRAY_START = re.compile(rb'"(traceEvents|nodes)"\s*:\s*\[')
+_ARRAY_START = re.compile(
+    rb'"(%b|%b)"\s*:\s*\[' % (escapable("traceEvents"), escapable("nodes")),
+)
 _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
-"""A string that does not end goes on to the end of the text: none is read again from its middle."""
+"""An unterminated string extends to the end of the text: none is read again from its middle."""
 _BARE_START = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[")
 _FIRST_KEY = re.compile(rb'\s*\{\s*("(?:[^"\\]|\\.)*")\s*:')
 _OBJECT_THEN_CLOSE = re.compile(rb"\}\s*\]")
 _EMPTY_CLOSE = re.compile(rb"\s*\]")
 _BASE_TIME = re.compile(rb'"baseTimeNanoseconds"\s*:\s*(\d{1,19})\b')
-_ANY_MEMBER = re.compile(rb'"(?:%b|%b)"\s*:' % (EVENT_MEMBER.encode(), NODE_MEMBER.encode()))
+_ANY_MEMBER = re.compile(rb'"(?:%b|%b)"\s*:' % (escapable(EVENT_MEMBER), escapable(NODE_MEMBER)))
 _HEADER_LIMIT_BYTES = 1 << 28
-"""So far a file is searched for its array."""
+"""Maximum bytes searched for the array."""
 _HEADER_USUAL_BYTES = 1 << 22
-"""So far a mapped file is searched first; the headers of our test traces take at most 26 KB."""
+"""Bytes of a mapped file searched first; headers of test traces take at most 26 KB."""
 _FIRST_OBJECT_BYTES = 1 << 16
-"""So much of the array is read with the header, to find the first object's first key."""
+"""Bytes of the array read with the header, to find the first object's first key."""
 _REACH_BYTES = 1 << 14
-"""So much is decoded at first to find an object's end; it grows up to `_OBJECT_AT_MOST_BYTES`."""
+"""Initial bytes decoded to find an object's end; grows up to `_OBJECT_AT_MOST_BYTES`."""
 _REACH_BACK_BYTES = 1 << 12
-"""So far back an object's start is searched at first; it grows up to `_OBJECT_AT_MOST_BYTES`."""
+"""Initial bytes searched backward for an object's start; grows up to `_OBJECT_AT_MOST_BYTES`."""
 _CLOSE_CANDIDATES = 500
-"""How many `}]` are tried as the end of the array, from the end; bounds the cost for a truncated file."""
+"""Number of `}]` tried as the end of the array, from the end; bounds the cost for a truncated file."""
 _OBJECT_AT_MOST_BYTES = 1 << 22
 """No cut is made before a longer object; the largest object of our test traces has 18 KB."""
 _QUOTE, _OPENING = ord('"'), b"{["
 _DECODER = json.JSONDecoder(strict=False)
 _EXPECTED = 'Expected `"traceEvents": [` of a Kineto trace or `"nodes": [` of an Execution Trace'
+
+
+_CHAKRA = re.compile(rb"[\x80-\xff]{0,2}[\x01-\x7f]\x0a[\x01-\x20][0-9]+[.0-9A-Za-z+-]*")
+"""The start of a protobuf Chakra trace: the length of its metadata, and in it the version of its schema."""
+_CHAKRA_IS_READ = (
+    "`tracebraid chakra stats` and `chakra check` read it; give the traces that it was made from here"
+)
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Chunk:
     Args:
         start: offset of its first byte in the uncompressed file.
         stop: offset after its last byte.
-        data: the bytes; None where they are to be read from the file at [start, stop).
+        data: the bytes; None if they are to be read from the file at [start, stop).
     """
 
     start: int
@@ -82,7 +88,7 @@ class ArrayFile:
         first_key: the key, in its quotes, that each object of the array starts with: the first node's first key, as
             nodes hold lists of objects, which have other keys; b"" (any key) for events, which hold none.
         header: the members beside the array; those after it are added when `chunks` has come to its end.
-        problems: what was found around the array.
+        problems: findings around the array.
         start: offset after the array's opening bracket.
     """
 
@@ -99,15 +105,11 @@ class ArrayFile:
     def chunks(self, chunk_bytes: int) -> Iterator[Chunk]:
         """The array in chunks of about that many bytes; once only."""
         if self._whole is not None:
-            return self._cut_whole(self._whole, chunk_bytes)
+            return self._cut_complete(self._whole, chunk_bytes)
         return self._cut_stream(chunk_bytes)
 
     def view(self, chunk: Chunk) -> bytes:
-        """The bytes of a chunk.
-
-        Raises:
-            InputError: the file became shorter since it was opened, or cannot be read.
-        """
+        """The bytes of a chunk."""
         if chunk.data is not None:
             return chunk.data
         return whole_range(
@@ -119,7 +121,7 @@ class ArrayFile:
         done = chunk.stop if self._whole is not None else self.source.done_bytes
         return min(1.0, done / max(1, self.source.size_bytes))
 
-    def _cut_whole(self, whole: FileView | bytes, chunk_bytes: int) -> Iterator[Chunk]:
+    def _cut_complete(self, whole: FileView | bytes, chunk_bytes: int) -> Iterator[Chunk]:
         stop = self._close(whole, self.start, 0)
         start = self.start
         while stop - start > chunk_bytes:
@@ -159,7 +161,7 @@ class ArrayFile:
         return None
 
     def _object_end(self, view: Viewed, begin: int) -> int | None:
-        """Where the event or node that begins there ends; None if none does."""
+        """Return the end of the event or node that begins at an offset; None if there is none."""
         reach = _REACH_BYTES
         while view[begin : begin + 1] in (b" ", b"\t", b"\r", b"\n"):
             begin += 1
@@ -178,7 +180,7 @@ class ArrayFile:
                 return begin + length if isinstance(value, dict) and member in value else None
 
     def _close(self, view: FileView | bytes, low: int, base: int) -> int:
-        """Where in the view the array ends; adds what comes after it to the header.
+        """Find the end of the array in the view; add the part after it to the header.
 
         The end is the last `}]` whose rest completes the file and whose `}` ends an object that starts
         at a cut. A list of objects beside the array (`deviceProperties` after the events) fails the
@@ -186,7 +188,7 @@ class ArrayFile:
         """
         empty = _EMPTY_CLOSE.match(view[low : low + _FIRST_OBJECT_BYTES])
         candidates = iter([(low, low + empty.end())]) if empty else _close_candidates(view, low)
-        likely: tuple[int, Tail] | None = None
+        likely: tuple[int, Members] | None = None
         for stop, after in candidates:
             tail = self._tail(view[after:])
             if tail is None:
@@ -207,14 +209,14 @@ class ArrayFile:
             self.problems.append(Issue(FindingCode.HEADER_UNREADABLE, base + stop))
         return stop
 
-    def _tail(self, text: bytes) -> Tail | None:
-        """What stands behind the array; nothing does behind a bare one."""
+    def _tail(self, text: bytes) -> Members | None:
+        """Return the part after the array; nothing for a bare array."""
         if self.array:
             return tail_of(text)
-        return None if text.strip() else Tail({}, True)
+        return None if text.strip() else Members({}, True)
 
     def _ends_object(self, view: FileView | bytes, low: int, stop: int) -> bool:
-        """Whether an event or a node ends at `stop`."""
+        """Return whether an event or a node ends at `stop`."""
         reach = _REACH_BACK_BYTES
         while True:
             begin = max(low, stop - reach)
@@ -240,23 +242,14 @@ def _stripped_end(view: FileView | bytes, low: int) -> int:
 
 
 def shape_of(first_key: bytes, member: str) -> ObjectShape:
-    """How the objects of the array are recognised.
-
-    Args:
-        first_key: see `boundary_pattern`.
-        member: a member that each object has once: `ph` of an event, `id` of a node.
-    """
+    """Patterns that recognise objects of the array."""
     return ObjectShape(
         boundary_pattern(first_key), re.compile(rb"\{\s*" + _key(first_key) + rb"\s*:"), member
     )
 
 
 def boundary_pattern(first_key: bytes) -> re.Pattern[bytes]:
-    """What separates two objects of the array; the match ends where the second one begins.
-
-    Args:
-        first_key: the key, in its quotes, that each object starts with; b"" for any key.
-    """
+    """Separator of two objects of the array; the match ends at the start of the second."""
     return re.compile(rb"\}\s*,\s*(?=\{\s*" + _key(first_key) + rb"\s*:)")
 
 
@@ -265,11 +258,7 @@ def _key(first_key: bytes) -> bytes:
 
 
 def open_array(source: Source) -> ArrayFile:
-    """Read a file as far as its array.
-
-    Raises:
-        NotATraceError: there is no such array in it.
-    """
+    """Read a file as far as its array."""
     whole = source.whole()
     if whole is not None:
         found = _find_array(source, whole[:_HEADER_USUAL_BYTES], final=len(whole) <= _HEADER_USUAL_BYTES)
@@ -311,20 +300,21 @@ def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
     if match is None:
         if not final:
             return None
-        raise NotATraceError(source.path, _what_it_is(text), _EXPECTED)
-    array = match.group(1).decode()
+        if _CHAKRA.match(text):
+            raise NotATraceError(source.path, "this is a Chakra trace for simulators", _CHAKRA_IS_READ)
+        raise NotATraceError(source.path, _sniff_content(text), _EXPECTED)
+    array = json.loads(b'"%b"' % match.group(1))
     header = members_of(text[: match.start()] + b'"_":0}')
-    if header is not None:
-        return _Found(array, match.end(), header, [])
-    known: dict[str, object] = {}
-    base = _BASE_TIME.search(text, 0, match.start())
-    if base:
-        known["baseTimeNanoseconds"] = int(base.group(1))
+    if header is not None and header.is_whole:
+        return _Found(array, match.end(), header.members, [])
+    if header is None:
+        base = _BASE_TIME.search(text, 0, match.start())
+        header = Members({"baseTimeNanoseconds": int(base.group(1))} if base else {}, False)
     problems = [Issue(FindingCode.HEADER_UNREADABLE, 0)]
     if _ANY_MEMBER.search(text, 0, match.start()):
         case = FindingCase.OBJECTS_BEFORE_ARRAY
         problems.append(Issue.of(FindingCode.TEXT_BETWEEN, 0, Loss(), case=case))
-    return _Found(array, match.end(), known, problems)
+    return _Found(array, match.end(), header.members, problems)
 
 
 def _array_of_the_file(text: bytes) -> re.Match[bytes] | None:
@@ -343,7 +333,7 @@ def _array_of_the_file(text: bytes) -> re.Match[bytes] | None:
     return None
 
 
-def _what_it_is(text: bytes) -> str:
+def _sniff_content(text: bytes) -> str:
     if b"\x00" in text[:4096]:
         return "this looks like binary data"
     try:

@@ -1,4 +1,4 @@
-"""Objects of a chunk that does not decode as a whole: each is decoded on its own, and repaired where possible.
+"""Recover the objects of a chunk that does not decode as a whole: each is decoded separately, and repaired if possible.
 
 What a recorder gets wrong most often is a name with quotes or control characters that it did not escape.
 Such an object is repaired and kept; what cannot be read is left out, counted and located. The count of lost objects is
@@ -8,59 +8,59 @@ overwritten or cut out cannot be counted.
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import msgspec
 
-from tracebraid.model.finding import Loss
+from tracebraid.model.finding import Issue, Loss
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.issue import Issue
-
-__all__ = ["ObjectShape", "Recovered", "recover"]
 
 _NAME_STARTS = re.compile(r'"name"\s*:\s*"')
 _NAME_ENDS = re.compile(r'"\s*,\s*"(?:ph|cat|pid|tid|ts|id|ctrl_deps|rf_id|args|dur)"\s*:')
 _BORDER = re.compile(r'[{,]\s*"(?:name|ph|cat|pid|tid|ts|dur|args|id|ctrl_deps|rf_id)"\s*:')
 """A member of an event or a node: a text that contains one is not a name, but extends into another object."""
 _MAY_SPAN = re.compile(r'(?<!\\)"\s*[,:]')
-"""In a name with quotes that are not escaped: so a name can go on, or another object in which bytes are missing."""
+"""Pattern after an unescaped quote: either the name continues, or bytes are missing before another object."""
 _MENDED_IN_KEY = re.compile("[\0-\x1f\ufffd]")
-"""In the name of a member: no recorder writes it, so bytes are missing there, maybe with a border of objects."""
+"""Pattern that no recorder writes in a member's name: bytes are missing, maybe with an object boundary."""
 _ONCE = ("name", "ph", "ts", "id")
 """Members that an object has once: one that has such a member twice is made of two."""
 _ZEROED = b"\0" * 8
-"""So many zero bytes in a row are not text but a file system block that was never written."""
+"""Length of a run of zero bytes that is an unwritten file system block instead of text."""
 _ARRAY_STARTS = re.compile(rb'"(?:traceEvents|nodes)"\s*:\s*\[')
-"""Where the array of another trace begins, that was appended to the file."""
+"""Start of the array of another trace appended to the file."""
 _BLANKS = b" \t\r\n,"
 _NOT_BLANK = re.compile(rb"[^ \t\r\n,]")
 _CUT_OFF = "Input data was truncated"
 _RETRIES_TIMES = 8
-"""Text behind broken objects is read again up to so many times the size of the data, so that the cost stays linear."""
+"""Maximum total bytes read again after broken objects, as a multiple of the data, so that the cost stays linear."""
 _JOIN_AT_MOST = 64
-"""At most so many texts are joined to one object: the cost of an object that is cut off stays bounded."""
+"""Maximum texts joined into one object, which bounds the cost of a truncated object."""
 _TEXT_AT_MOST_BYTES = 1 << 20
 """A longer text is not read as one object: the cost of a broken object stays bounded."""
 _REACH_BYTES = 1 << 10
-"""So much is decoded at first to find a value's end; it grows up to `_TEXT_AT_MOST_BYTES`."""
+"""Initial bytes decoded to find a value's end; grows up to `_TEXT_AT_MOST_BYTES`."""
 _USUAL_BYTES = 1 << 14
-"""Of a longer text only the first value is decoded at first: there can be thousands, with other text between them."""
+"""Text length from which only the first value is decoded first: there can be thousands, with text in between."""
 _TOKEN_BYTES = 32
-"""An error so close to the end of what was decoded can be that of a token that is cut off there."""
+"""Distance from the end of the decoded text within which an error can be due to a truncated token."""
 _UNTERMINATED = "Unterminated string"
-"""How Python's decoder says that a string does not end; it gives the offset of its start."""
+"""Message of Python's decoder for an unterminated string; it has the offset of the start."""
 _DIGITS_AT_MOST = 4_300
-"""Of an integer: what msgspec takes, and Python, as long as it is not told otherwise."""
+"""Maximum digits of an integer for msgspec, and for Python by default."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
 @dataclass
 class Recovered:
-    """One object that was read: the value, its text (repaired if necessary), and the byte where it starts."""
+    """A decoded object: value, text (repaired if necessary), and start byte."""
 
     value: dict[str, object]
     text: bytes
@@ -69,12 +69,12 @@ class Recovered:
 
 @dataclass(frozen=True)
 class ObjectShape:
-    """How the objects of an array are recognised in its text.
+    """Patterns that recognise objects of an array in its text.
 
     Args:
         boundary: what separates two objects, see `chunks.boundary_pattern`.
         start: how an object starts, see `chunks.start_pattern`.
-        member: the name of a member that each object has once, and nothing inside of it.
+        member: the name of a member that each object has once, and nothing inside it.
     """
 
     boundary: re.Pattern[bytes]
@@ -82,18 +82,12 @@ class ObjectShape:
     member: str
 
     def count(self, data: bytes, begin: int, stop: int) -> int:
-        """How many objects have their member between two offsets."""
-        return len(re.findall(b'"%b"\\s*:' % self.member.encode(), data[begin:stop]))
+        """Count objects with their member between two offsets; a member with a list or an object does not count."""
+        return len(re.findall(rb'"%b"\s*:(?!\s*[\[{])' % self.member.encode(), data[begin:stop]))
 
 
 def recover(data: bytes, start: int, shape: ObjectShape) -> tuple[list[Recovered], list[Issue]]:
-    """Read the objects of a chunk one by one.
-
-    Args:
-        data: the chunk; objects with commas between them.
-        start: offset of its first byte in the file.
-        shape: how its objects are recognised.
-    """
+    """Read the objects of a chunk one by one."""
     work = _Recovery(data, start, list(_split(data, shape.boundary))[::-1], shape)
     while work.texts:
         begin, stop = work.texts.pop()
@@ -116,10 +110,10 @@ class _Recovery:
     issues: list[Issue] = field(default_factory=list)
     retried_bytes: int = 0
     in_damage: bool = False
-    """Whether no whole object was read since the last damage: what is read may be part of a damaged object."""
+    """Whether no complete object was read since the last damage: the next may be part of a damaged object."""
 
     def read(self, begin: int, stop: int) -> None:
-        """Read the object that starts at `begin`; what follows it before `stop` goes back to the texts."""
+        """Read the object that starts at `begin`; the rest up to `stop` returns to the texts."""
         is_object = self.data[begin] == ord("{")
         first = None
         if stop - begin > _USUAL_BYTES or not is_object:
@@ -162,7 +156,7 @@ class _Recovery:
             self._skip(begin, max(begin + 1, first.failed), stop, FindingCode.EVENT_UNREADABLE, error)
 
     def _head_of_trace(self, text: bytes) -> int:
-        """The length of what a text starts with up to the array of another trace; 0 where it does not start so."""
+        """Return the length of the header of another trace at the start of a text; 0 if there is none."""
         array = _ARRAY_STARTS.search(text)
         if array is None:
             return 0
@@ -180,7 +174,7 @@ class _Recovery:
         return not self.in_damage
 
     def _skip(self, begin: int, after: int, stop: int, code: FindingCode, error: str = "") -> None:
-        """Leave out what stands at `begin`, up to where the next object may start, at `behind` or later."""
+        """Skip from `begin` to the start of the next possible object, at `behind` or later."""
         following = None
         if self.retried_bytes <= _RETRIES_TIMES * len(self.data):
             following = self.shape.start.search(self.data, after, stop)
@@ -267,7 +261,7 @@ def _repair(text: bytes) -> _Repaired | None:
 def _lenient(words: str) -> tuple[object, bool]:
     """The value of a text with control characters, NaN or huge numbers, and whether its members may be of two objects.
 
-    The value is None where the text is no JSON in another way.
+    The value is None if the text is no JSON in another way.
     """
     may_span = False
 
@@ -293,7 +287,7 @@ def _lenient(words: str) -> tuple[object, bool]:
 
 
 def _with_escaped_name(words: str) -> tuple[str, bool] | None:
-    """The text with its name escaped, and whether that name may span two objects; None where it does, or has none."""
+    """The text with its name escaped, and whether that name may span two objects; None if it does, or has none."""
     begins = _NAME_STARTS.search(words)
     # Where the first name does not end, no later name does: a single search for each keeps the cost linear.
     ends = _NAME_ENDS.search(words, begins.end()) if begins else None
@@ -307,12 +301,12 @@ def _with_escaped_name(words: str) -> tuple[str, bool] | None:
 
 
 def _as_written(number: str) -> msgspec.Raw | None:
-    """A number with all its digits, as a float would round a large time; None where it exceeds float64."""
+    """A number with all its digits, as a float would round a large time; None if it exceeds float64."""
     return msgspec.Raw(number.encode()) if math.isfinite(float(number)) else None
 
 
 def _int_of(digits: str) -> int | None:
-    """An integer; None where it has more digits than any decoder takes."""
+    """An integer; None if it has more digits than any decoder takes."""
     try:
         return int(digits) if len(digits) <= _DIGITS_AT_MOST else None
     except ValueError:
@@ -329,7 +323,7 @@ def _unescape(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Leading:
-    """The length of the value that a text starts with; 0 where it starts with none, and the offset of the error."""
+    """The length of the value that a text starts with; 0 if it starts with none, and the offset of the error."""
 
     length: int
     failed: int
@@ -352,3 +346,65 @@ def _leading_value(data: bytes, begin: int, stop: int) -> _Leading:
             return _Leading(0, begin)
         else:
             return _Leading(length, begin)
+
+
+_FRACTION = re.compile(rb"[0-9](?:\.0|[eE]|\.[0-9]+[eE])")
+"""Characters of integers in other notations, and of some other numbers."""
+_TOKEN = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|(-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_EXACT = 1 << 53
+"""Integers beyond it may have been rounded by the writer of a fraction or exponent."""
+_LONGEST = 40
+"""Characters of such a number; longer ones stay as they are."""
+
+
+def with_whole_numbers(text: bytes) -> bytes:
+    """JSON text in which whole numbers are written as such: `7`, not `7.0` or `7e0`. Strings are left alone."""
+    return _TOKEN.sub(_whole, text) if _FRACTION.search(text) else text
+
+
+def forms_of_numbers(text: bytes) -> Iterator[bytes]:
+    """Yield a JSON text as it is, then with whole numbers written as such, which takes longer than decoding it."""
+    yield text
+    yield with_whole_numbers(text)
+
+
+def _whole(token: re.Match[bytes]) -> bytes:
+    number = token[2]
+    if number is None or len(number) > _LONGEST or number.lstrip(b"-").isdigit():
+        return token[0]
+    value = Decimal(number.decode())
+    # The exponent is looked at first: an integer of 10**9 digits is never made.
+    if value.adjusted() > len(str(_EXACT)) or value != value.to_integral_value() or abs(value) > _EXACT:
+        return token[0]
+    return b"%d" % int(value)
+
+
+def plain_text(text: bytes, indent: int, whole: bool = True) -> bytes:
+    """A short JSON text with its writer's spacing and without needless escapes; other text as it is."""
+    if whole:
+        text = with_whole_numbers(text)
+    try:
+        if b"\\" in text:
+            text = _STRING.sub(lambda found: msgspec.json.encode(msgspec.json.decode(found[0])), text)
+        return msgspec.json.format(text, indent=indent)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return text
+
+
+def escapable(word: str) -> bytes:
+    r"""A pattern of a word of ASCII within a JSON string, each letter of which may be an escape: `\u0070h`."""
+    letters = (rb"(?:%c|\\u(?i:%04x))" % (ord(letter), ord(letter)) for letter in word)
+    return b"".join(letters)
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Disable the collector within the block, and enable it again if it was enabled before."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

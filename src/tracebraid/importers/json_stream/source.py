@@ -6,24 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tracebraid.errors import NotATraceError
+from tracebraid.errors import InputError, NotATraceError
 from tracebraid.filesystem.archives.member_files import MemberFile
 from tracebraid.filesystem.choose import file_system_of
-from tracebraid.filesystem.compression import Compression, compression_of
-from tracebraid.filesystem.file_view import FileView
-from tracebraid.filesystem.interface import OpenFile
-from tracebraid.filesystem.local import MemoryFile
-from tracebraid.filesystem.paths import text_of
-from tracebraid.filesystem.pipe import read_standard_input
-from tracebraid.filesystem.unpack import unpack
-from tracebraid.model.issue import Issue
-
-__all__ = ["STDIN", "Source", "open_source"]
+from tracebraid.filesystem.compression import Compression, compression_of, unpack
+from tracebraid.filesystem.interface import FileView, Kind, OpenFile
+from tracebraid.filesystem.local import MemoryFile, read_standard_input
+from tracebraid.filesystem.paths import name_of, shown, text_of
+from tracebraid.model.finding import Issue
 
 STDIN = "-"
 """The path that means standard input."""
 
 _SQLITE = b"SQLite format 3\x00"
+_NSYS_REPORTS = (".nsys-rep", ".qdrep")
 _HEAD_BYTES = 64
 """The longest signature has 16 bytes."""
 _EXPECTED = "Expected an Execution Trace or a Kineto trace: JSON text, plain, gzip or zstd"
@@ -51,7 +47,7 @@ class Source:
 
     Args:
         file: the open file, or the data of standard input.
-        compression: how it is compressed; None where it is not.
+        compression: how it is compressed; None if it is not.
         damage: filled while reading: what stopped a compressed stream before its end, and after how many
             uncompressed bytes.
         done_bytes: how far `blocks` has come in the file as it lies.
@@ -64,7 +60,7 @@ class Source:
 
     @property
     def path(self) -> str:
-        """As the caller named it, or as messages name it."""
+        """Path as the caller named it, or as messages show it."""
         return self.file.path
 
     @property
@@ -79,7 +75,7 @@ class Source:
 
     @property
     def is_database(self) -> bool:
-        """Whether it is a file that SQLite can open."""
+        """Return whether it is a file that SQLite can open."""
         return not isinstance(self.file, MemoryFile) and self.read(0, len(_SQLITE)) == _SQLITE
 
     def blocks(self, block_bytes: int = 1 << 22) -> Iterator[bytes]:
@@ -93,7 +89,7 @@ class Source:
         return self.file.read(start, stop)
 
     def whole(self) -> FileView | bytes | None:
-        """The bytes, to be read in any order, where they are not compressed; None where `blocks` has to read them."""
+        """Return the bytes for random access if uncompressed; None if `blocks` must be used."""
         return None if self.compression is not None else self.file.whole()
 
     def _packed_blocks(self, block_bytes: int) -> Iterator[bytes]:
@@ -108,14 +104,12 @@ def open_source(path: str | Path, database: bool = False) -> Source:
     """Open a file, or standard input for `-`. A pipe with a name is read whole, like standard input.
 
     Args:
-        path: the file, or its URL.
-        database: whether it may be an SQLite database.
-
-    Raises:
-        InputError: it is not there, is a folder, or cannot be read.
-        NotATraceError: it is empty or of a format that is no trace.
+        path: the file.
+        database: whether it may be what Nsight Systems exported; a report that is not exported is refused.
     """
     name = text_of(path)
+    if database:
+        _refuse_nsys_report(name)
     if name == STDIN:
         source = Source(MemoryFile("standard input", read_standard_input()))
     else:
@@ -125,6 +119,15 @@ def open_source(path: str | Path, database: bool = False) -> Source:
         _refuse_foreign(source.path, head)
     source.compression = compression_of(head)
     return source
+
+
+def _refuse_nsys_report(path: str) -> None:
+    if path.endswith(_NSYS_REPORTS) and file_system_of(path).kind(path) is Kind.FILE:
+        raise InputError(
+            shown(path),
+            "a report of Nsight Systems can only be read by nsys itself",
+            f"Run: nsys export --type sqlite {name_of(path)}",
+        )
 
 
 def _refuse_foreign(name: str, head: bytes) -> None:

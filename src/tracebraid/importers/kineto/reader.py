@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +12,141 @@ import numpy as np
 import polars as pl
 
 from tracebraid.errors import NotATraceError, WrongTraceError
-from tracebraid.importers.chunk_workers.parallel import decode_file, worth_processes
-from tracebraid.importers.discovery.rank import as_rank, rank_from_name
-from tracebraid.importers.findings import findings_of
-from tracebraid.importers.frames import frame_of
+from tracebraid.importers.chunk_decoding import decode_file, worth_processes
+from tracebraid.importers.discovery import as_rank, rank_from_name
+from tracebraid.importers.frames import findings_of, frame_of, groups_of_kineto
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
-from tracebraid.importers.kineto.categories import category_findings
-from tracebraid.importers.kineto.clock import BASE_LIMIT_NS, after_base
-from tracebraid.importers.kineto.decode import EventColumns
-from tracebraid.importers.kineto.unfit_arguments import unfit_findings
-from tracebraid.importers.nsys.reader import read_nsys, refuse_nsys_report
-from tracebraid.importers.process_groups import groups_of_kineto
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.importers.kineto.decode import BASE_LIMIT_NS, EventColumns, after_base
+from tracebraid.model.category import CATEGORY_BY_OLD_NAME, Category, Role, categories_of
+from tracebraid.model.column import Kind
+from tracebraid.model.expressions import as_text
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.rank_files import Progress
-from tracebraid.model.schema import KINETO_TABLES, LANES
+from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, KINETO_TABLES, LANES
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["read_timeline", "timeline_of"]
+_KNOWN = {category.value for category in Category}
+_DEVICE_KEYS = ["correlation", "stream", "device"]
+"""Arguments that only events of a device, or calls that launch them, carry."""
+
+_LAUNCH = "(?i)launch(?:kernel|cooperative|graph)|graphlaunch"
+"""Names of calls of CUDA, HIP and their drivers that launch kernels; for a finding, no link is made by it."""
+_SHOWN = 3
+"""Categories, or events, in a finding."""
+_CHARACTERS_SHOWN = 40
+"""Characters of a category's name in a finding."""
+
+
+def category_findings(
+    path: str, chunks: Sequence[EventColumns], tables: dict[str, pl.DataFrame]
+) -> list[Finding]:
+    """The findings about the categories of a trace's events."""
+    events = tables["events"]
+    present = set(events.get_column("category").unique().cast(pl.String))
+    of_work, of_calls = categories_of(Role.DEVICE_WORK), categories_of(Role.CALL)
+    found = _renamed(path, chunks)
+    if not present <= _KNOWN:
+        found += _unknown(path, events.with_columns(as_text("category")), tables["extra_args"])
+    if present.isdisjoint(categories_of(Role.OP, Role.ANNOTATION)):
+        work = events.filter(pl.col("category").is_in(of_work))
+        if not work.is_empty():
+            found.append(Finding(FindingCode.HOST_OPS_MISSING, path, _first(work), work.height))
+    if not present.isdisjoint(of_calls) and present.isdisjoint(of_work):
+        found += _without_device(path, events.filter(pl.col("category").is_in(of_calls)))
+    return found
+
+
+def _renamed(path: str, chunks: Sequence[EventColumns]) -> list[Finding]:
+    counts: Counter[str] = Counter()
+    for chunk in chunks:
+        counts.update(chunk.old_categories)
+    if not counts:
+        return []
+    pairs = ", ".join(f"{name} as {CATEGORY_BY_OLD_NAME[name]}" for name in sorted(counts))
+    return [Finding.of(FindingCode.CATEGORY_OLD, path, "in `cat`", counts.total(), pairs=pairs)]
+
+
+def _unknown(path: str, events: pl.DataFrame, extra_args: pl.DataFrame) -> list[Finding]:
+    """Find events with a duration and unknown category; another code if their arguments indicate device work."""
+    unknown = events.filter(~pl.col("category").fill_null("").is_in(list(_KNOWN)) & (pl.col("dur_ns") > 0))
+    if unknown.is_empty():
+        return []
+    with_device_keys = extra_args.filter(as_text("key").is_in(_DEVICE_KEYS))
+    where, named = _first(unknown), _named(unknown)
+    if unknown.join(with_device_keys, on="event_id", how="semi").is_empty():
+        return [Finding.of(FindingCode.CATEGORY_UNKNOWN, path, where, unknown.height, categories=named)]
+    return [Finding.of(FindingCode.DEVICE_WORK_UNREAD, path, where, unknown.height, categories=named)]
+
+
+def _named(events: pl.DataFrame) -> str:
+    """The categories that the most events have, each with how many, shortened to fit a line."""
+    counts = events.get_column("category").fill_null("(none)").value_counts()
+    most = counts.sort("count", "category", descending=[True, False])
+    named = [f"{count:,} {name[:_CHARACTERS_SHOWN]}" for name, count in most.head(_SHOWN).iter_rows()]
+    return ", ".join(named) + (", ..." if most.height > _SHOWN else "")
+
+
+def _first(events: pl.DataFrame) -> str:
+    """The numbers of the first of these events."""
+    numbers = events.get_column("event_id").head(_SHOWN).to_list()
+    more = ", ..." if events.height > _SHOWN else ""
+    return f"event{'' if events.height == 1 else 's'} {', '.join(map(str, numbers))}{more}"
+
+
+def _without_device(path: str, calls: pl.DataFrame) -> list[Finding]:
+    """Find calls that launch by name, of any API, if there are no device events."""
+    launches = calls.filter(as_text("name").str.contains(_LAUNCH))
+    if launches.is_empty():
+        return []
+    return [Finding(FindingCode.DEVICE_WORK_MISSING, path, _first(launches), launches.height)]
+
+
+def unfit_findings(path: str, tables: dict[str, pl.DataFrame]) -> list[Finding]:
+    """Return how many values count as missing because they are of another type than their column, or too large.
+
+    Lists do not count: PyTorch itself truncates those of many ranks.
+    """
+    extra = tables["extra_args"]
+    if extra.is_empty():
+        return []
+    keys = extra.get_column("key").unique().cast(pl.String)
+    categories = {category: _keys_with_column(category) for category in DETAIL_TABLES_BY_CATEGORY}
+    if set(keys).isdisjoint(key for known in categories.values() for key in known):
+        return []
+    known = pl.DataFrame(
+        [(category, key) for category, of_category in categories.items() for key in of_category],
+        schema={"category": pl.String, "key": pl.String},
+        orient="row",
+    )
+    unfit = (
+        extra.select("event_id", as_text("key"))
+        .join(tables["events"].select("event_id", as_text("category")), on="event_id", maintain_order="left")
+        .join(known, on=["category", "key"], how="semi", maintain_order="left")
+    )
+    if unfit.is_empty():
+        return []
+    events = unfit.get_column("event_id").unique(maintain_order=True)
+    where = f"event{'' if len(events) == 1 else 's'} {_listed(events.to_list())}"
+    names = _listed(sorted(set(unfit.get_column("key"))))
+    return [Finding.of(FindingCode.ARGUMENT_UNFIT, path, where, unfit.height, keys=names)]
+
+
+def _keys_with_column(category: str) -> list[str]:
+    return [
+        key
+        for table in DETAIL_TABLES_BY_CATEGORY[category]
+        for column in table.columns
+        if column.kind is not Kind.INTS
+        for key in column.keys
+    ]
+
+
+def _listed(values: Iterable[object]) -> str:
+    first = list(map(str, values))
+    return ", ".join(first[:_SHOWN]) + (", ..." if len(first) > _SHOWN else "")
+
 
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
@@ -47,9 +164,10 @@ def read_timeline(
     Raises:
         InputError: the file cannot be read, is no trace, or is an Execution Trace.
     """
-    refuse_nsys_report(path)
     source = open_source(path, database=True)
     if source.is_database:
+        from tracebraid.importers.nsys.reader import read_nsys
+
         return read_nsys(path, progress)
     return timeline_of(open_array(source), processes, progress)
 
@@ -59,8 +177,8 @@ def timeline_of(file: ArrayFile, processes: int | None = None, progress: Progres
     if file.array == "nodes":
         raise WrongTraceError(
             file.source.path,
-            "this is an Execution Trace, and a Kineto trace was expected here",
-            "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); did the two change places?",
+            "this is an Execution Trace, but a Kineto trace was expected",
+            "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); are the two swapped?",
         )
     chunks = decode_file(file, processes or worth_processes(file), progress)
     return _timeline(file, chunks)
@@ -100,7 +218,7 @@ def _refuse_if_no_events(file: ArrayFile, chunks: list[EventColumns]) -> None:
     if file.array == "" or any(chunk.issues for chunk in chunks):
         raise NotATraceError(
             file.source.path,
-            "its array holds nothing that reads as an event",
+            "its array contains no readable event",
             "Expected the events of a Kineto trace, each with `ph` and `ts`",
         )
 
@@ -108,7 +226,7 @@ def _refuse_if_no_events(file: ArrayFile, chunks: list[EventColumns]) -> None:
 def _tables(chunks: list[EventColumns], base_ns: int) -> tuple[dict[str, pl.DataFrame], int]:
     """One frame for each table; the chunks' own columns are released as each frame is built.
 
-    With them, how many times do not fit behind the base.
+    Also returns the number of times that do not fit with the base.
     """
     lanes, too_late = _number_together(chunks, base_ns)
     tables: dict[str, pl.DataFrame] = {
@@ -124,10 +242,10 @@ def _tables(chunks: list[EventColumns], base_ns: int) -> tuple[dict[str, pl.Data
 def _number_together(chunks: list[EventColumns], base_ns: int) -> tuple[list[Any], int]:
     """Renumber events and lanes of each chunk over the whole trace, and make times absolute.
 
-    Returns the lanes, and how many times do not fit behind the base.
+    Returns the lanes, and the number of times that do not fit with the base.
     """
     lanes: dict[object, int] = {}
-    first_event = all_too_late = 0
+    first_event = _all_late = 0
     for chunk in chunks:
         renumber = np.array([lanes.setdefault(lane, len(lanes)) for lane in chunk.lanes], dtype=np.int64)
         for name, table in chunk.tables.items():
@@ -135,13 +253,13 @@ def _number_together(chunks: list[EventColumns], base_ns: int) -> tuple[list[Any
                 table.columns["lane"] = renumber[table.ints("lane")]
                 dur_ns = table.ints("dur_ns") if name == "events" else 0
                 table.columns["ts_ns"], too_late = after_base(table.ints("ts_ns"), dur_ns, base_ns)
-                all_too_late += too_late
+                _all_late += too_late
             elif "event_id" in table.columns:
                 table.columns["event_id"] = table.ints("event_id") + first_event
         events = chunk.tables["events"]
         events.columns["event_id"] = np.arange(first_event, first_event + events.rows, dtype=np.int64)
         first_event += events.rows
-    return list(lanes), all_too_late
+    return list(lanes), _all_late
 
 
 def _lanes(lanes: Sequence[Any], names: list[tuple[str, object, object, str]]) -> pl.DataFrame:

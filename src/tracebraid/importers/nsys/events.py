@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracebraid.importers.nsys.tables import Export, rows_of, with_string
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
-
-__all__ = ["device_work", "host_calls", "host_ops", "marks", "syncs"]
+from tracebraid.model.category import Category
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
 
 _PID_SHIFT = 1 << 24
 """`globalTid` is process id times this plus thread id, see "SQLite Schema" in the manual of Nsight Systems."""
@@ -61,7 +60,7 @@ def device_work(export: Export) -> list[pl.DataFrame]:
 
 
 def host_calls(export: Export) -> pl.DataFrame:
-    """Calls of the runtime and driver API, named without the version behind them, as rows of `host_calls`."""
+    """Convert calls of the runtime and driver API to rows of `host_calls`, without version suffix."""
     table = "CUPTI_ACTIVITY_KIND_RUNTIME"
     ints = ["start", "end", "globalTid", "correlationId", "nameId"]
     rows = with_string(export, _timed(export, table, rows_of(export, table, ints)), "nameId", "text")
@@ -70,15 +69,15 @@ def host_calls(export: Export) -> pl.DataFrame:
         *_host_location(),
         name.alias("name"),
         pl.when(name.str.contains("^cu[A-Z]"))
-        .then(pl.lit("cuda_driver"))
-        .otherwise(pl.lit("cuda_runtime"))
+        .then(pl.lit(Category.CUDA_DRIVER.value))
+        .otherwise(pl.lit(Category.CUDA_RUNTIME.value))
         .alias("category"),
         pl.col("correlationId").alias("correlation"),
     )
 
 
 def host_ops(export: Export) -> pl.DataFrame:
-    """NVTX ranges as rows of `host_ops`, and the column `input_op_ids`; `end` is null where a range is open.
+    """NVTX ranges as rows of `host_ops`, and the column `input_op_ids`; `end` is null if a range is open.
 
     A range of `torch.autograd.profiler.emit_nvtx` is an op; its op_id is the id that the Execution Trace calls rf_id.
     """
@@ -100,7 +99,10 @@ def host_ops(export: Export) -> pl.DataFrame:
         "device",
         "thread",
         pl.coalesce("op", "text").alias("name"),
-        pl.when(is_op).then(pl.lit("cpu_op")).otherwise(pl.lit("user_annotation")).alias("category"),
+        pl.when(is_op)
+        .then(pl.lit(Category.CPU_OP.value))
+        .otherwise(pl.lit(Category.USER_ANNOTATION.value))
+        .alias("category"),
         tail.str.extract(r", op_id = (\d+)").cast(pl.Int64).alias("record_function_id"),
         number.alias("sequence_number"),
         tail.str.extract(_SIZES).alias("input_dims"),
@@ -143,7 +145,7 @@ def syncs(export: Export, calls: pl.DataFrame) -> pl.DataFrame:
     ).select(
         *_DEVICE_LOCATION,
         pl.coalesce(kind, pl.lit("Synchronization")).alias("name"),
-        pl.lit("cuda_sync").alias("category"),
+        pl.lit(Category.CUDA_SYNC.value).alias("category"),
         kind.alias("kind"),
         "stream",
         "correlation",
@@ -163,7 +165,7 @@ def _kernels(export: Export) -> pl.DataFrame:
     return rows.select(
         *_work_columns(),
         pl.coalesce("long", "short", _by_number("kernel", "demangledName")).alias("name"),
-        pl.lit("kernel").alias("category"),
+        pl.lit(Category.KERNEL.value).alias("category"),
         *(pl.col(nsys_name).alias(name) for nsys_name, name in _KERNEL.items()),
         pl.when(pl.any_horizontal(size.is_not_null() for size in shared))
         .then(pl.sum_horizontal(shared))
@@ -182,7 +184,7 @@ def _copies(export: Export) -> pl.DataFrame:
     return rows.select(
         *_work_columns(),
         pl.concat_str(pl.lit("Memcpy "), kind, between.fill_null("")).alias("name"),
-        pl.lit("gpu_memcpy").alias("category"),
+        pl.lit(Category.GPU_MEMCPY.value).alias("category"),
         pl.col("bytes").alias("size_bytes"),
         pl.col("graphNodeId").alias("graph_node_id"),
     )
@@ -194,19 +196,19 @@ def _fills(export: Export) -> pl.DataFrame:
     return rows.select(
         *_work_columns(),
         pl.concat_str(pl.lit("Memset"), memory.fill_null("")).alias("name"),
-        pl.lit("gpu_memset").alias("category"),
+        pl.lit(Category.GPU_MEMSET.value).alias("category"),
         pl.col("bytes").alias("size_bytes"),
         pl.col("graphNodeId").alias("graph_node_id"),
     )
 
 
 def _graphs(export: Export) -> pl.DataFrame:
-    """Whole graphs: where nsys does not record node by node, a launch is one interval without its kernels."""
+    """Convert whole graphs: if nsys does not record nodes, a launch is one interval without its kernels."""
     rows = _on_device(export, "CUPTI_ACTIVITY_KIND_GRAPH_TRACE", ["graphId"])
     return rows.select(
         *_work_columns(),
         pl.coalesce(pl.format("CUDA graph {}", "graphId"), pl.lit("CUDA graph")).alias("name"),
-        pl.lit("kernel").alias("category"),
+        pl.lit(Category.KERNEL.value).alias("category"),
         pl.col("graphId").alias("graph_id"),
     )
 
@@ -241,7 +243,7 @@ def _work_columns() -> list[pl.Expr]:
 
 
 def _host_location() -> list[pl.Expr]:
-    """Where an event of the host ran: the upper bits of `globalTid` are the process, the lower ones the thread."""
+    """Thread of a host event: the upper bits of `globalTid` are the process, the lower ones the thread."""
     whole = pl.col("globalTid")
     return [
         pl.col("start"),
@@ -276,7 +278,7 @@ def _timed(export: Export, table: str, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _known(name: str) -> pl.Expr:
-    """A number of CUPTI, -1 where it means that there is none."""
+    """Convert a number of CUPTI; -1 if it means none."""
     return pl.when(pl.col(name) == _UNKNOWN).then(-1).otherwise(pl.col(name))
 
 
@@ -285,7 +287,7 @@ def _label(name: str, labels: dict[int, str]) -> pl.Expr:
 
 
 def _by_number(what: str, key: str) -> pl.Expr:
-    """A name for what has none: its string is not in the file."""
+    """Name of an event whose string is missing in the file."""
     return pl.coalesce(pl.format(what + " {}", key), pl.lit(f"{what} without a name"))
 
 

@@ -1,4 +1,4 @@
-"""What Nsight Systems recorded, exported to SQLite, read into a `Timeline`."""
+"""Read an Nsight Systems recording, exported to SQLite, into a `Timeline`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import polars as pl
 
 from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import file_system_of
-from tracebraid.filesystem.interface import Kind
 from tracebraid.filesystem.local import LocalFiles
-from tracebraid.filesystem.paths import name_of, shown, text_of
-from tracebraid.importers.discovery.rank import rank_from_name
-from tracebraid.importers.kineto.clock import BASE_LIMIT_NS
+from tracebraid.filesystem.paths import shown, text_of
+from tracebraid.importers.discovery import rank_from_name
+from tracebraid.importers.frames import process_groups
+from tracebraid.importers.kineto.decode import BASE_LIMIT_NS
 from tracebraid.importers.nsys.events import device_work, host_calls, host_ops, marks, syncs
 from tracebraid.importers.nsys.tables import EXPORT_AGAIN, Export, open_export, rows_of, with_string
-from tracebraid.importers.process_groups import process_groups
 from tracebraid.model.column import Table
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import (
     DEVICE_WORK,
@@ -36,10 +35,7 @@ from tracebraid.model.schema import (
 )
 from tracebraid.model.timeline import Timeline
 
-__all__ = ["read_nsys", "refuse_nsys_report"]
-
 _NOT_ON_DISK = "SQLite reads an export of Nsight Systems only from a file on disk"
-_REPORTS = (".nsys-rep", ".qdrep")
 _PID = (1 << 24) - 1
 """The bits of a process or thread id in `globalTid` and `globalPid`."""
 _LOCATION = ("process", "device", "thread")
@@ -60,33 +56,11 @@ class _Rows:
     rows: pl.DataFrame
 
 
-def refuse_nsys_report(path: str | Path) -> None:
-    """Refuse a report that is not exported; any other file passes.
-
-    Raises:
-        InputError: it is a report.
-    """
-    name = name_of(str(path))
-    if name.endswith(_REPORTS) and file_system_of(text_of(path)).kind(text_of(path)) is Kind.FILE:
-        raise InputError(
-            shown(path),
-            "a report of Nsight Systems can only be read by nsys itself",
-            f"Run: nsys export --type sqlite {name}",
-        )
-
-
 def read_nsys(path: str | Path, progress: Progress | None = None) -> Timeline:
     """Read what `nsys export --type sqlite` wrote.
 
     Kernels, copies, fills, whole graphs, synchronisations, API calls and NVTX ranges get the names, categories and
     columns that Kineto gives them; see docs/formats.md.
-
-    Args:
-        path: the file, such as `nsys_0.sqlite`; it has to lie on disk.
-        progress: is called with the share of the file that is read, 0 to 1.
-
-    Raises:
-        InputError: the file cannot be read, or is no export with events.
     """
     report = progress or (lambda _: None)
     if not isinstance(file_system_of(text_of(path)), LocalFiles):
@@ -140,7 +114,7 @@ def _parts(export: Export, report: Progress) -> list[_Rows]:
 def _with_processes(parts: list[_Rows]) -> tuple[list[_Rows], list[int]]:
     """Make correlations of several processes distinct, as each process counts its own; returns the processes too.
 
-    Rows without a process belong to the only one; where there are several, they get a range of their own.
+    Rows without a process belong to the only one; with several, they get a separate range.
     """
     seen = pl.concat([part.rows.get_column("process") for part in parts])
     processes = seen.drop_nulls().unique().sort().to_list()
@@ -213,7 +187,7 @@ def _input_op_ids(ops: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lanes(export: Export, locations: pl.DataFrame, several: bool) -> pl.DataFrame:
-    """The lanes as Kineto has them; where there are several processes, streams are named by process."""
+    """Build lanes like Kineto's; with several processes, streams are named by process."""
     on_device = pl.col("device").is_not_null()
     pid = pl.col("process") & _PID
     stream = pl.format("stream {}", "thread")
@@ -262,7 +236,7 @@ def _marks(export: Export, base_ns: int | None) -> pl.DataFrame:
 
 
 def _base_time_ns(export: Export) -> int | None:
-    """When the session started on the unix clock; the times of all events are relative to that."""
+    """Start of the session on the unix clock, to which event times are relative."""
     times = rows_of(export, "TARGET_INFO_SESSION_START_TIME", ["utcEpochNs"]).get_column("utcEpochNs")
     usable = times.filter((times > 0) & (times < BASE_LIMIT_NS))
     return int(usable[0]) if len(usable) else None

@@ -12,12 +12,10 @@ from pathlib import Path
 import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError
-from tracebraid.filesystem.reading import reading
-from tracebraid.filesystem.unpack import RATIO_AT_MOST, unpacked_at_most_bytes
-from tracebraid.model.finding import Finding, Loss
-from tracebraid.model.finding_code import FindingCase, FindingCode
-
-__all__ = ["EVENT_TABLES", "EXPORT_AGAIN", "Export", "open_export", "rows_of", "with_string"]
+from tracebraid.filesystem.compression import RATIO_AT_MOST, unpacked_at_most_bytes
+from tracebraid.filesystem.paths import reading
+from tracebraid.model.finding import Finding, FindingCase, Loss
+from tracebraid.model.finding_code import FindingCode
 
 EXPORT_AGAIN = "Export it again: nsys export --type sqlite FILE.nsys-rep"
 
@@ -26,15 +24,15 @@ EVENT_TABLES = (
     *(_CUPTI + kind for kind in ("RUNTIME", "KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE", "SYNCHRONIZATION")),
     "NVTX_EVENTS",
 )
-"""The tables whose rows become events; a file with none of them is no trace."""
+"""Tables whose rows become events; a file without any is not a trace."""
 
 _STRINGS = "StringIds"
 _ROWS_AT_ONCE = 1 << 16
 """Rows that are fetched as Python objects at once."""
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
-"""Those that have rows of their own: views and virtual tables would run what the file says."""
+"""Tables with own rows: views and virtual tables would run code from the file."""
 _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
-"""What sqlite3 raises on a damaged database; the latter where its own message quotes text in no encoding."""
+"""Errors of sqlite3 on a damaged database; the last if its own message quotes undecodable text."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Export:
     Args:
         path: the file, as the caller named it.
         connection: the database, read-only.
-        columns: the columns of each table that is there.
+        columns: the columns of each table that exists.
         findings: filled while reading: what cannot be read.
     """
 
@@ -61,12 +59,7 @@ class Export:
 
 @contextmanager
 def open_export(path: str | Path) -> Iterator[Export]:
-    """Open an export for reading, and close it after the block.
-
-    Raises:
-        NotATraceError: it is a database of something else.
-        InputError: it is damaged, in use, or holds no events.
-    """
+    """Open an export for reading, and close it after the block."""
     name = str(path)
     try:
         connection = sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)
@@ -83,7 +76,7 @@ def open_export(path: str | Path) -> Iterator[Export]:
             raise _unreadable(name, error) from None
         if size_bytes < whole_bytes:
             # SQLite itself would read zeros for what is missing of the last page.
-            raise InputError(name, "this SQLite database is cut off", EXPORT_AGAIN)
+            raise InputError(name, "this SQLite database is truncated", EXPORT_AGAIN)
         _refuse_without_events(name, columns)
         yield Export(name, connection, columns)
 
@@ -94,18 +87,14 @@ class _Texts:
 
     Args:
         path: of the database.
-        left_bytes: so many may be read yet.
+        left_bytes: remaining bytes that may be read.
     """
 
     path: str
     left_bytes: int
 
     def decoded(self, raw: bytes) -> str:
-        """A text.
-
-        Raises:
-            InputError: all so far are larger than the limit.
-        """
+        """A text."""
         self.left_bytes -= len(raw)
         if self.left_bytes < 0:
             problem = f"the texts in this SQLite database take more than {RATIO_AT_MOST} times its size"
@@ -143,7 +132,7 @@ def rows_of(export: Export, table: str, ints: Sequence[str], texts: Sequence[str
 
 
 def with_string(export: Export, rows: pl.DataFrame, key: str, name: str) -> pl.DataFrame:
-    """Add the text that a column's string ids stand for, as the column `name`; null where there is none."""
+    """Add the text that a column's string ids stand for, as the column `name`; null if there is none."""
     strings = export.strings.rename({"id": key, "value": name})
     return rows.join(strings, on=key, how="left", maintain_order="left")
 
@@ -179,7 +168,9 @@ def _refuse_without_events(path: str, columns: dict[str, frozenset[str]]) -> Non
         )
     raise NotATraceError(
         path,
-        "this SQLite database is not of Nsight Systems" if columns else "this SQLite database is empty",
+        "this SQLite database is not an export of Nsight Systems"
+        if columns
+        else "this SQLite database is empty",
         "Expected what `nsys export --type sqlite` writes, with tables such as CUPTI_ACTIVITY_KIND_KERNEL",
     )
 

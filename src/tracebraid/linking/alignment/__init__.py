@@ -1,1 +1,1 @@
-"""Execution Trace node to host op where ids do not prove links; `approximate.py` is the entry point."""
+"""Link Execution Trace nodes to host ops without ids; `approximate.py` is the entry point."""

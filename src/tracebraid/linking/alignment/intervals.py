@@ -1,4 +1,4 @@
-"""Which part of the longer trace is it that the shorter one holds?"""
+"""Find the window of the longer trace that matches the shorter one."""
 
 from __future__ import annotations
 
@@ -10,41 +10,120 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
-from tracebraid.linking.alignment.iterations import Iterations, marked, numbered, recurring
-from tracebraid.linking.alignment.op_sequences import OpSequence, codes_of
+from tracebraid.linking.alignment.op_sequences import OpSequence, codes_of, threads_of
 from tracebraid.linking.alignment.sequences import NONE, align
-from tracebraid.linking.alignment.threads import threads_of
-from tracebraid.model.matched import ChosenIterations
-from tracebraid.model.matching import BEST, MEDIAN, Matching
-from tracebraid.model.reason import ChoiceReason
+from tracebraid.model.coverage import ChoiceReason
+from tracebraid.model.matching import BEST, MEDIAN, ChosenIterations, Matching
 from tracebraid.model.schema import ITERATIONS
-
-__all__ = ["Interval", "choose_interval"]
+from tracebraid.model.step import PROFILER_STEP
 
 _Ints = NDArray[np.int64]
 
+ANNOTATIONS = (PROFILER_STEP, "DataLoader", "## LOOP")
+"""Default annotations of iterations; the first that a trace has more than once."""
+
+
+@dataclass(frozen=True)
+class Iterations:
+    """The iterations of one trace, in order.
+
+    Args:
+        marks: the annotation of the iterations.
+        names: of each; with `#` and its number where its annotation has one.
+        of_row: for each row of the trace its iteration; -1 before the first.
+    """
+
+    marks: str
+    names: tuple[str, ...]
+    of_row: _Ints
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def marked(sequence: OpSequence, annotation: str | None) -> Iterations | None:
+    """The iterations that an annotation begins, or the first of `ANNOTATIONS`; None if it is not there."""
+    for mark in (annotation,) if annotation is not None else ANNOTATIONS:
+        begins = sequence.rows.filter(pl.col("title").str.contains(mark, literal=True)).sort("order")
+        # Of annotations inside each other the outer one counts.
+        begins = begins.filter(~pl.col("parent").is_in(begins.get_column("id").implode()).fill_null(False))
+        if begins.height > (annotation is None):
+            names = begins.get_column("title").to_list()
+            return _split(sequence, mark, names, begins.get_column("order").to_numpy())
+    return None
+
+
+def recurring(longer: OpSequence, shorter: OpSequence) -> Iterations | None:
+    """The iterations of a trace that holds another one several times, found by what recurs; None if it does not.
+
+    Most names recur in it as often as the shorter trace has iterations fit into it. Of the names that the shorter one
+    has once, the first to start is the mark; the iteration begins as many ops before it as the shorter trace does.
+    """
+    counts = _counts(shorter).join(_counts(longer), on="name", suffix="_longer")
+    ratios = counts.with_columns(times=pl.col("count_longer") / pl.col("count"))
+    times = (
+        ratios.group_by("times")
+        .agg(pl.col("count").sum())
+        .sort("count", "times")
+        .get_column("times")
+        .to_list()
+    )
+    if not times or times[-1] < 2 or times[-1] != int(times[-1]):
+        return None
+    once = ratios.filter((pl.col("count") == 1) & (pl.col("times") == times[-1])).select("name")
+    ordered = shorter.rows.sort("order").with_columns(position=pl.int_range(pl.len()).over("thread"))
+    first = ordered.join(once, on="name", how="semi", maintain_order="left").head(1)
+    if first.is_empty():
+        return None
+    (name,), (position,) = first.get_column("name"), first.get_column("position")
+    placed = longer.rows.sort("thread", "order").with_columns(position=pl.int_range(pl.len()).over("thread"))
+    marks = placed.filter(pl.col("name") == name).select("thread", pl.col("position") - position)
+    begins = placed.join(marks, on=["thread", "position"], how="semi").sort("order")
+    names = [f"iteration {number}" for number in range(begins.height)]
+    return _split(longer, f"what recurs {begins.height} times", names, begins.get_column("order").to_numpy())
+
+
+def numbered(iterations: Iterations, number: int) -> int | None:
+    """The index of an iteration by the number of its annotation, else by its index; None if there is none."""
+    suffix = f"#{number}"
+    for position, name in enumerate(iterations.names):
+        if name.endswith(suffix):
+            return position
+    has_numbers = any(name.rpartition("#")[2].isdigit() for name in iterations.names)
+    return number if not has_numbers and 0 <= number < len(iterations) else None
+
+
+def _counts(sequence: OpSequence) -> pl.DataFrame:
+    return sequence.rows.group_by("name").agg(pl.len().cast(pl.Int64).alias("count"))
+
+
+def _split(sequence: OpSequence, marks: str, names: list[str], begins: _Ints) -> Iterations:
+    of_row = np.searchsorted(begins, sequence.rows.get_column("order").to_numpy(), side="right") - 1
+    return Iterations(marks, tuple(names), of_row)
+
+
 _MUCH_LONGER = 1.5
-"""Traces whose numbers of ops are closer than by this factor are taken to hold the same."""
+"""Ratio of numbers of ops below which traces have the same content."""
 _EQUAL = 1e-9
 """Shares of ops that differ by less are equal: far below one op of any trace, far above rounding."""
 _SAME_RUN = 0.5
-"""Where more than this share of the shorter trace's sequence numbers is found again, it is of the same run."""
+"""Share of the shorter trace's sequence numbers found in the longer from which both are of one run."""
 _NEARLY = 0.01
-"""An iteration that agrees with so much less is as good, where one of median length is asked for."""
+"""Tolerance in agreement within which iterations count as equal, if the median length is requested."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """What is to be matched with what.
+    """Parts of both traces to match.
 
     Args:
         nodes: the nodes in scope.
         ops: the ops in scope.
-        longer: the whole longer trace, and `of_row` the iteration of each of its rows; None where all is in scope.
+        longer: the whole longer trace, and `of_row` the iteration of each of its rows; None if all is in scope.
         chosen: the first iteration of the longer trace that is in scope.
         count: how many iterations are.
         table: the iterations of the longer trace, `model.schema.ITERATIONS`.
-        choice: what was chosen and why; None where all is in scope.
+        choice: the selection and its reason; None if all is in scope.
     """
 
     nodes: OpSequence
@@ -63,9 +142,6 @@ def choose_interval(nodes: OpSequence, ops: OpSequence, matching: Matching) -> I
     The shorter one's iterations must lie within the longer one's, in a row. Of equally good positions the one with
     the same sequence numbers is taken (it is the same run), else the one with the same numbers in its annotations,
     else the one of median length.
-
-    Raises:
-        ArgumentError: the annotation or the iteration that was asked for is not there.
     """
     sizes = nodes.rows.height, ops.rows.height
     ops_are_longer = sizes[1] >= sizes[0]
@@ -105,7 +181,7 @@ def choose_interval(nodes: OpSequence, ops: OpSequence, matching: Matching) -> I
 
 
 def _hold_other_iterations(shorter: OpSequence, longer: OpSequence, many: Iterations | None) -> bool:
-    """Whether one has much more ops than the other, or both have several iterations, and not the same number."""
+    """Return whether one has much more ops than the other, or both have several iterations, and not the same number."""
     if longer.rows.height >= _MUCH_LONGER * shorter.rows.height:
         return True
     few = None if many is None else marked(shorter, many.marks)

@@ -1,4 +1,4 @@
-"""Which position in one sequence is which position in another, where both hold the same program?"""
+"""Align two sequences of the same program: map positions in one to positions in the other."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
-__all__ = ["NONE", "Alignment", "align", "gaps"]
-
 NONE = -1
-"""What stands for no position."""
+"""Value of no position."""
 
 _WINDOW = 4096
 """Ops that are aligned at once; time per op grows with it. See docs/linking.md."""
 _WIDEST = 8 * _WINDOW
 """Up to which width a window without a solid stretch is doubled."""
 _TAKEN = 0.75
-"""The share of a window whose matches count: near its end they depend on what lies behind it."""
+"""Share of a window whose matches count: near its end they depend on later elements."""
 _SOLID = 8
-"""So many matches in a row are no chance: the next window may begin behind them."""
+"""Number of consecutive matches beyond chance, after which the next window may begin."""
 _SEGMENT = 512
 """Ops between two fixed codes at least, so that segments are few. Chosen."""
 
@@ -42,7 +40,7 @@ class Alignment:
 
     @property
     def unambiguous(self) -> _Ints:
-        """Where both agree; else `NONE`."""
+        """Position if both agree; else `NONE`."""
         return np.where(self.first == self.last, self.first, NONE)
 
 
@@ -67,12 +65,7 @@ def align(left: _Ints, right: _Ints) -> Alignment:
 
 
 def gaps(matched: _Ints, length: int) -> list[tuple[slice, slice]]:
-    """The stretches between the matched positions where both sequences have something that is not matched.
-
-    Args:
-        matched: for each position of the first sequence its rising position in the second one, or `NONE`.
-        length: of the second sequence.
-    """
+    """Return the stretches between matched positions in which both sequences have unmatched elements."""
     matched_at = np.flatnonzero(matched != NONE)
     left = np.concatenate([[-1], matched_at, [len(matched)]])
     right = np.concatenate([[-1], matched[matched_at], [length]])
@@ -92,7 +85,7 @@ def _splits(left: _Ints, right: _Ints) -> list[tuple[int, int]]:
     left_at, right_at = first_at_left[counts == 1][i], first_at_right[right_counts == 1][j]
     order = np.argsort(left_at)
     left_at, right_at = left_at[order], right_at[order]
-    keep = _longest_rising(right_at)
+    keep = _longest_ascending(right_at)
     splits: list[tuple[int, int]] = []
     before = (-_SEGMENT, -_SEGMENT)
     for pair in zip(left_at[keep].tolist(), right_at[keep].tolist(), strict=True):
@@ -102,7 +95,7 @@ def _splits(left: _Ints, right: _Ints) -> list[tuple[int, int]]:
     return splits
 
 
-def _longest_rising(values: _Ints) -> _Ints:
+def _longest_ascending(values: _Ints) -> _Ints:
     """The positions of a longest rising subsequence (patience sorting)."""
     if np.all(np.diff(values) > 0):
         return np.arange(len(values))
@@ -123,7 +116,7 @@ def _longest_rising(values: _Ints) -> _Ints:
 
 
 def _align_segment(left: _Ints, right: _Ints) -> tuple[_Ints, _Ints]:
-    """As early as it can, and as late as it can."""
+    """Earliest and latest possible position."""
     if max(len(left), len(right)) <= _WINDOW or np.array_equal(left, right):
         return _both_ways(left, right)
     return _in_windows(left, right), _reversed(_in_windows(left[::-1], right[::-1]), len(right))
@@ -155,7 +148,7 @@ def _in_windows(left: _Ints, right: _Ints) -> _Ints:
 
 
 def _solid(first: _Ints, last: _Ints, limit: int) -> int:
-    """How many positions lie before the end of the last solid stretch within the limit; 0: there is none."""
+    """Return the end position of the last solid stretch within the limit; 0: none."""
     agreed = (first == last) & (first != NONE)
     step = agreed[1:] & agreed[:-1] & (np.diff(first) == 1)
     begins = np.concatenate([[0], np.flatnonzero(~step) + 1])

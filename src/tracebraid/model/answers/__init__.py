@@ -2,92 +2,111 @@
 
 from __future__ import annotations
 
-from tracebraid.model.answers.efficiency import MFU, OP_COSTS, RECOMPUTATION, ROOFLINE, Bound, OpFamily
-from tracebraid.model.answers.flames import FLAME_FRAMES, FLAME_NAMES, FlameKind, FlameTree
-from tracebraid.model.answers.graph.critical_path import (
+from tracebraid.model.answers.efficiency import (
+    BATCH_SIZES,
+    GRAPH_KERNELS,
+    GRAPH_REPLAYS,
+    INFERENCE_PHASES,
+    KERNEL_SEQUENCES,
+    MFU,
+    OP_COSTS,
+    OP_KERNEL_SEQUENCES,
+    RECOMPUTATION,
+    ROOFLINE,
+    TOKEN_TIMES,
+    VALIDITY,
+    Bound,
+    CaptureMatch,
+    Doubt,
+    OpFamily,
+    Phase,
+    PhaseEvidence,
+    UnknownFlops,
+)
+from tracebraid.model.answers.graph import (
+    INTERFERENCE,
     PATH_HOPS,
     PATH_SEGMENTS,
     PATH_STABILITY,
     PATH_STEPS,
     PATH_TOTALS,
+    REPLAY_ERRORS,
+    SHAPE_BASIS,
+    SHAPE_MEMORY,
     SLACK,
+    STRAGGLER_METRICS,
+    SWEEP,
+    WHAT_IF_CHANGES,
+    WHAT_IF_DOUBTS,
+    WHAT_IF_PATHS,
+    WHAT_IF_STEPS,
+    ShapeBasis,
+    StragglerMetric,
+    SweepBy,
+    SweepScope,
     TotalsBy,
 )
-from tracebraid.model.answers.graph.interference import INTERFERENCE
-from tracebraid.model.answers.graph.replay_errors import REPLAY_ERRORS
-from tracebraid.model.answers.graph.stragglers import STRAGGLER_METRICS, StragglerMetric
-from tracebraid.model.answers.graph.sweep import SWEEP, SweepBy, SweepScope
-from tracebraid.model.answers.graph.what_if import WHAT_IF_CHANGES, WHAT_IF_PATHS, WHAT_IF_STEPS
-from tracebraid.model.answers.idle import (
-    IDLE_BLAME,
-    IDLE_CAUSES,
-    IDLE_GAPS,
-    STREAM_IDLE,
-    GapSize,
-    HostActivity,
-    IdleCause,
-    StreamGap,
-)
-from tracebraid.model.answers.inference import (
-    BATCH_SIZES,
-    GRAPH_REPLAYS,
-    INFERENCE_PHASES,
-    TOKEN_TIMES,
-    Phase,
-    PhaseEvidence,
-)
-from tracebraid.model.answers.job.advice import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, EVIDENCE
-from tracebraid.model.answers.job.collectives import (
+from tracebraid.model.answers.job import (
+    ADVICE,
+    ADVICE_BY_STEP,
+    ADVICE_EVIDENCE,
+    ADVICE_SITES,
     COLLECTIVE_BANDWIDTH,
     COLLECTIVE_FIT,
     COLLECTIVE_IMBALANCE,
     COLLECTIVE_RANKS,
     COLLECTIVE_TOTALS,
     COLLECTIVES,
-)
-from tracebraid.model.answers.job.compare import (
     DIFF_KERNELS,
     DIFF_OPS,
     DIFF_PARTS,
     DIFF_SETTINGS,
     DIFF_STEPS,
+    EVIDENCE,
+    LATE_ARRIVALS,
+    MATCHED_GROUPS,
+    METRICS,
+    RANK_STEPS,
+    RANK_WAITS,
+    STRAGGLERS,
     DiffChange,
     DiffPart,
     DiffSetting,
+    LateCause,
     MatchedBy,
+    MetricLack,
+    SavingBasis,
 )
-from tracebraid.model.answers.job.matches import MATCHED_GROUPS
-from tracebraid.model.answers.job.metrics import METRICS, MetricLack
-from tracebraid.model.answers.job.ranks import LATE_ARRIVALS, RANK_STEPS, RANK_WAITS, STRAGGLERS, LateCause
-from tracebraid.model.answers.kernel_sequences import (
-    GRAPH_KERNELS,
-    KERNEL_SEQUENCES,
-    OP_KERNEL_SEQUENCES,
-    CaptureMatch,
-)
-from tracebraid.model.answers.kernels import (
+from tracebraid.model.answers.launches import (
+    COPIES,
+    COPY_BANDWIDTH,
+    COPY_BANDWIDTH_SERIES,
+    COUNTERS,
+    FULL_QUEUE,
     KERNEL_DURATIONS,
     KERNEL_FAMILIES,
     KERNEL_PACE,
     KERNELS,
     KERNELS_BY_OP,
+    LAUNCH_BOUND,
+    LAUNCH_EVENTS,
     LAUNCHERS,
+    LAUNCHES,
+    QUEUE_LENGTHS,
+    QUEUE_SERIES,
     SHORT_KERNELS,
-    Launcher,
-)
-from tracebraid.model.answers.launches.copies import (
-    COPIES,
-    COPY_BANDWIDTH,
-    COPY_BANDWIDTH_SERIES,
+    STEP_OF_EVENT,
+    SYNC_CALLS,
+    SYNCS,
     CopyKind,
+    CounterMethod,
     Direction,
     HostWait,
+    Launcher,
+    SyncKind,
+    WaitMethod,
 )
-from tracebraid.model.answers.launches.counters import COUNTERS, CounterMethod
-from tracebraid.model.answers.launches.launches import LAUNCH_BOUND, LAUNCH_EVENTS, LAUNCHES, STEP_OF_EVENT
-from tracebraid.model.answers.launches.queues import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
-from tracebraid.model.answers.launches.syncs import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
-from tracebraid.model.answers.memory.memory import (
+from tracebraid.model.answers.memory import (
     ACTIVATIONS,
     ALLOCATIONS,
     ALLOCATOR,
@@ -103,33 +122,49 @@ from tracebraid.model.answers.memory.memory import (
     MemorySource,
     TrainingPhase,
 )
-from tracebraid.model.answers.op_graph import OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
 from tracebraid.model.answers.ops import (
     ANNOTATION_KERNELS,
+    FLAME_FRAMES,
+    FLAME_NAMES,
     MODULES,
+    OP_GRAPH_EDGES,
+    OP_GRAPH_NODES,
     OPS,
     PYTHON_FRAMES,
     USER_ANNOTATIONS,
+    FlameKind,
+    FlameTree,
     ModuleSource,
+    OpEdge,
     OpKey,
+    OpNode,
 )
+from tracebraid.model.answers.serving import SERVING_BATCHES, SERVING_CAPACITY, SERVING_RATES
 from tracebraid.model.answers.time import (
     BREAKDOWN,
     EXPOSED_COLLECTIVES,
+    IDLE_BLAME,
+    IDLE_CAUSES,
+    IDLE_GAPS,
     OVERLAP,
     STEP_SPREAD,
     STEP_TIMES,
     STEPS,
+    STREAM_IDLE,
     FirstTimeWork,
+    GapSize,
+    HostActivity,
+    IdleCause,
     StepPart,
+    StreamGap,
 )
-from tracebraid.model.answers.validity import VALIDITY, Doubt
 
 __all__ = [
     "ACTIVATIONS",
     "ADVICE",
     "ADVICE_BY_STEP",
     "ADVICE_EVIDENCE",
+    "ADVICE_SITES",
     "ALLOCATIONS",
     "ALLOCATOR",
     "ALLOCATOR_CALLS",
@@ -202,6 +237,11 @@ __all__ = [
     "RECOMPUTATION",
     "REPLAY_ERRORS",
     "ROOFLINE",
+    "SERVING_BATCHES",
+    "SERVING_CAPACITY",
+    "SERVING_RATES",
+    "SHAPE_BASIS",
+    "SHAPE_MEMORY",
     "SHORT_KERNELS",
     "SLACK",
     "STEPS",
@@ -218,6 +258,7 @@ __all__ = [
     "USER_ANNOTATIONS",
     "VALIDITY",
     "WHAT_IF_CHANGES",
+    "WHAT_IF_DOUBTS",
     "WHAT_IF_PATHS",
     "WHAT_IF_STEPS",
     "AllocatorCall",
@@ -251,6 +292,8 @@ __all__ = [
     "OpNode",
     "Phase",
     "PhaseEvidence",
+    "SavingBasis",
+    "ShapeBasis",
     "StepPart",
     "StragglerMetric",
     "StreamGap",
@@ -259,5 +302,6 @@ __all__ = [
     "SyncKind",
     "TotalsBy",
     "TrainingPhase",
+    "UnknownFlops",
     "WaitMethod",
 ]

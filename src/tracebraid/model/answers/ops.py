@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tracebraid.model.answers.columns import DOUBTFUL, RANK, STEP_OF_LAUNCH, STEP_OF_OP
+from tracebraid.model.answers.efficiency import DOUBTFUL, RANK, STEP_OF_LAUNCH, STEP_OF_OP
 from tracebraid.model.column import Column, Kind, Table
-
-__all__ = [
-    "ANNOTATION_KERNELS",
-    "MODULES",
-    "OPS",
-    "PYTHON_FRAMES",
-    "USER_ANNOTATIONS",
-    "ModuleSource",
-    "OpKey",
-]
 
 
 class OpKey(Enum):
-    """What ops may be grouped by."""
+    """Grouping of ops."""
 
     NAME = "name"
     SHAPES = "shapes"
@@ -32,7 +22,7 @@ class OpKey(Enum):
 
 
 class ModuleSource(Enum):
-    """What the modules of a trace are known from."""
+    """Source of the modules of a trace."""
 
     MODULE_EVENTS = "module-events"
     MODULE_HIERARCHY = "module-hierarchy"
@@ -40,7 +30,7 @@ class ModuleSource(Enum):
 
 
 def _spread(prefix: str, of: str) -> tuple[Column, ...]:
-    """The columns that say how a time is spread over what a row counts."""
+    """Columns of the distribution of a time over the items of a row."""
     return (
         Column(f"{prefix}_mean_ns", Kind.FLOAT, f"mean of {of}"),
         Column(f"{prefix}_median_ns", Kind.FLOAT, f"median of {of}"),
@@ -169,9 +159,7 @@ MODULES = Table(
         ),
         Column("depth", Kind.INT, "number of modules around it; null: no module"),
         Column("class_name", Kind.TEXT, "its class; null: unknown, or no module"),
-        Column(
-            "source", Kind.TEXT, "what the modules are known from: a code of `ModuleSource`; null: nothing"
-        ),
+        Column("source", Kind.TEXT, "source of the modules: a code of `ModuleSource`; null: none"),
         Column("calls", Kind.INT, "how often it was called; null: not in the trace, or no module"),
         Column(
             "host_forward_self_ns",
@@ -179,11 +167,11 @@ MODULES = Table(
             "host time in its forward function and in no module inside it; no module: outside of backward ops",
         ),
         Column("host_forward_total_ns", Kind.INT, "the same with the modules inside it"),
-        Column("host_backward_self_ns", Kind.INT, "host time in the backward ops of what ran directly in it"),
+        Column("host_backward_self_ns", Kind.INT, "host time in the backward ops of its direct ops"),
         Column("host_backward_total_ns", Kind.INT, "the same with the modules inside it"),
-        Column("device_forward_self_ns", Kind.INT, "duration of what was launched in that forward time"),
+        Column("device_forward_self_ns", Kind.INT, "duration of launches in that forward time"),
         Column("device_forward_total_ns", Kind.INT, "the same with the modules inside it"),
-        Column("device_backward_self_ns", Kind.INT, "duration of what was launched in that backward time"),
+        Column("device_backward_self_ns", Kind.INT, "duration of launches in that backward time"),
         Column("device_backward_total_ns", Kind.INT, "the same with the modules inside it"),
         Column(
             "device_recompute_total_ns",
@@ -222,5 +210,125 @@ PYTHON_FRAMES = Table(
             "device_total_ns", Kind.INT, "duration of all launched in it; `device_self_ns` in no function"
         ),
         DOUBTFUL,
+    ),
+)
+
+
+class OpNode(Enum):
+    """Kind of a node."""
+
+    OP = "op"
+    ANNOTATION = "annotation"
+    DEVICE_WORK = "device work"
+
+
+class OpEdge(Enum):
+    """Kind of an edge."""
+
+    CALL = "call"
+    """The second runs inside the first, directly among ops and annotations."""
+    LAUNCH = "launch"
+    """The first launched the second on a device."""
+    DATA = "data"
+    """The second reads the output of the first, by the Execution Trace."""
+    FORWARD_BACKWARD = "forward_backward"
+    """The second is the backward op of the first."""
+
+
+OP_GRAPH_NODES = Table(
+    "op_graph_nodes",
+    "One row per op, annotation, and event of a device.",
+    (
+        Column("rank", Kind.INT, "the rank"),
+        Column("event_id", Kind.INT, "the event: its row in `events` of the rank"),
+        Column("kind", Kind.TEXT, "a code of `OpNode`"),
+        Column("name", Kind.TEXT, "its name"),
+        Column("step", Kind.TEXT, "the step in which it starts, or was launched; null: none"),
+        Column("node_id", Kind.INT, "the Execution Trace node; null: none, or not an op"),
+        Column("input_dims", Kind.TEXT, "shapes of the inputs, as JSON; null: not recorded, or not an op"),
+        Column("input_types", Kind.TEXT, "their types, as JSON; null: not recorded, or not an op"),
+        Column("start_ns", Kind.INT, "start, from the first event of the rank"),
+        Column("duration_ns", Kind.INT, "duration"),
+        Column("host_self_ns", Kind.INT, "ops: host time in it and in no op inside it; else null"),
+        Column("kernels", Kind.INT, "ops: device events that it launched itself; else null"),
+        Column("device_self_ns", Kind.INT, "ops: duration of those; else null"),
+        Column("device_total_ns", Kind.INT, "ops: with those of the ops inside it; else null"),
+    ),
+)
+
+OP_GRAPH_EDGES = Table(
+    "op_graph_edges",
+    "One row per edge between nodes of a rank.",
+    (
+        Column("rank", Kind.INT, "the rank"),
+        Column("source", Kind.INT, "the event that it goes from"),
+        Column("target", Kind.INT, "the event that it goes to"),
+        Column("kind", Kind.TEXT, "a code of `OpEdge`"),
+    ),
+)
+
+
+class FlameTree(Enum):
+    """Meaning of the widths of a flame graph."""
+
+    HOST = "host"
+    """Time of host events: ops, annotations, calls, and Python functions where they were traced."""
+    DEVICE = "device"
+    """Duration of device events, by the stack of the host that launched them."""
+    MODULES_HOST = "modules-host"
+    """Host time by nn.Module."""
+    MODULES_DEVICE = "modules-device"
+    """Duration of device events by nn.Module."""
+
+
+class FlameKind(Enum):
+    """Kind of a frame. Device work has the kinds of `model.device_kind` too."""
+
+    OP = "op"
+    ANNOTATION = "annotation"
+    CALL = "call"
+    PYTHON = "python"
+    MODULE = "module"
+    COMPUTE = "compute"
+    COMMUNICATION = "communication"
+    MEMORY = "memory"
+    WAIT = "wait"
+    UNATTRIBUTED = "unattributed"
+    """Time outside all frames: launched by nothing in the trace, or in no module."""
+    SMALLER = "smaller"
+    """Several frames that are too small to keep."""
+
+
+_TREE = Column("tree", Kind.TEXT, "a code of `FlameTree`")
+
+FLAME_FRAMES = Table(
+    "flame_frames",
+    "One row per frame of a flame graph, each after its parent; siblings by total time. Self times add up to the total "
+    "of the roots.",
+    (
+        Column("rank", Kind.INT, "the rank; null: several ranks, merged"),
+        _TREE,
+        Column("frame", Kind.INT, "the frame: its row in the tree, from 0"),
+        Column("parent", Kind.INT, "the frame that it is in; null: a root"),
+        Column("name", Kind.TEXT, "steps without their numbers, built-in functions without their addresses"),
+        Column("kind", Kind.TEXT, "a code of `FlameKind`"),
+        Column("depth", Kind.INT, "number of frames around it"),
+        Column("count", Kind.INT, "number of events, or calls of the module; null: unknown"),
+        Column("self_ns", Kind.INT, "time in it and in no frame inside it"),
+        Column("total_ns", Kind.INT, "time in it"),
+    ),
+)
+
+FLAME_NAMES = Table(
+    "flame_names",
+    "One row per name of a flame graph's frames, the most self time first.",
+    (
+        _TREE,
+        Column("name", Kind.TEXT, "the name"),
+        Column("kind", Kind.TEXT, "a code of `FlameKind`"),
+        Column("self_ns", Kind.INT, "time in frames of that name and in no frame inside them"),
+        Column("share", Kind.FLOAT, "of the whole graph's time, 0 to 1; null: it has none"),
+        Column("count", Kind.INT, "events, or calls of the module; null: unknown"),
+        Column("frames", Kind.INT, "stacks that contain the name"),
     ),
 )

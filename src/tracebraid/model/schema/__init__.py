@@ -20,7 +20,6 @@ from tracebraid.model.schema.execution_trace import (
     ET_VALUES,
     PROCESS_GROUPS,
 )
-from tracebraid.model.schema.graph import ACTIVITIES, GRAPH_STEPS, LATENCIES
 from tracebraid.model.schema.kineto import (
     COLLECTIVES,
     DETAIL_TABLES_BY_CATEGORY,
@@ -39,16 +38,24 @@ from tracebraid.model.schema.kineto import (
     UNUSABLE_DURATIONS,
 )
 from tracebraid.model.schema.links import (
+    ACTIVITIES,
+    CLOCKS,
     DEPENDENCIES,
     DEVICE_LINKS,
+    ET_ITERATIONS,
     FORWARD_BACKWARD,
+    GRAPH_STEPS,
     HOST_LINKS,
     HOST_TREE,
+    ITERATIONS,
+    LATENCIES,
     LAUNCHES,
+    MATCHED_COLLECTIVES,
+    MEMBERS,
     NODE_LINKS,
+    NODE_TIMES,
+    RANKS,
 )
-from tracebraid.model.schema.matching import ET_ITERATIONS, ITERATIONS, NODE_TIMES
-from tracebraid.model.schema.ranks import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, RANKS
 
 __all__ = [
     "ACTIVITIES",

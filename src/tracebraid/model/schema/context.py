@@ -1,10 +1,8 @@
-"""What analyses know of an event beside its row: its step, its module, what launched it. Tables of SQL."""
+"""Schema of event context: step, module and launch of each event. Tables of SQL."""
 
 from __future__ import annotations
 
 from tracebraid.model.column import Column, Kind, Table
-
-__all__ = ["DEVICE_CONTEXT", "HOST_CONTEXT"]
 
 _INT, _NAME = Kind.INT, Kind.NAME
 
@@ -29,7 +27,7 @@ DEVICE_CONTEXT = Table(
         _EVENT_ID,
         Column("device", _NAME, "the device, as in the analyses"),
         Column("kind", _NAME, "compute, communication, memory or wait"),
-        Column("family", _NAME, "what the kernel does: gemm, attention, pointwise, ..."),
+        Column("family", _NAME, "family of the kernel: gemm, attention, pointwise, ..."),
         Column("step", _NAME, "the step in which it was launched; null: in none, or no launch is known"),
         Column(
             "module", _NAME, "path of the nn.Module that launched it, as in `modules`; null: none, or unknown"

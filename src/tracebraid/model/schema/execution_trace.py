@@ -1,19 +1,8 @@
-"""What is in an Execution Trace: the tables of an `ExecutionTrace`."""
+"""The tables of an `ExecutionTrace`."""
 
 from __future__ import annotations
 
 from tracebraid.model.column import Column, Kind, Table
-
-__all__ = [
-    "ET_COLLECTIVES",
-    "ET_EXTRA_ATTRS",
-    "ET_NODES",
-    "ET_TENSORS",
-    "ET_TENSOR_EDGES",
-    "ET_TENSOR_USES",
-    "ET_VALUES",
-    "PROCESS_GROUPS",
-]
 
 _INT, _BOOL, _NAME, _JSON, _TEXT, _INTS = Kind.INT, Kind.BOOL, Kind.NAME, Kind.JSON, Kind.TEXT, Kind.INTS
 
@@ -99,7 +88,7 @@ ET_TENSOR_EDGES = Table(
 
 ET_COLLECTIVES = Table(
     "collectives",
-    "One row per node with collective attributes (`record_param_comms`).",
+    "One row per node with collective attributes: `record_param_comms`, and ops that are given a process group.",
     (
         _NODE_ID,
         Column("collective_name", _NAME, "allreduce, all_gather, ...", ("collective_name",)),
@@ -113,6 +102,13 @@ ET_COLLECTIVES = Table(
         Column("pg_name", _NAME, "process group", ("pg_name",)),
         Column("pg_desc", _NAME, "the process group's description", ("pg_desc",)),
         Column("pg_size", _INT, "ranks in the process group", ("pg_size",)),
+        Column(
+            "pg_ranks",
+            _JSON,
+            "global ranks of the process group, where no start and stride give them",
+            ("pg_ranks",),
+        ),
+        Column("pg_backend", _NAME, "backend of the process group: `gloo`, `nccl`, ...", ("pg_backend",)),
         Column("is_asynchronized_op", _BOOL, "the collective was asynchronous", ("is_asynchronized_op",)),
     ),
 )

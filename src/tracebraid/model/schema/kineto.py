@@ -1,26 +1,9 @@
-"""What is in a Kineto trace: the tables of a `Timeline`."""
+"""Schema of a Kineto trace: the tables of a `Timeline`."""
 
 from __future__ import annotations
 
+from tracebraid.model.category import Category, Role
 from tracebraid.model.column import Column, Kind, Table
-
-__all__ = [
-    "COLLECTIVES",
-    "DETAIL_TABLES_BY_CATEGORY",
-    "DEVICE_WORK",
-    "EVENTS",
-    "EXTRA_ARGS",
-    "FLOWS",
-    "HOST_CALLS",
-    "HOST_OPS",
-    "KINETO_TABLES",
-    "LANES",
-    "MEMORY",
-    "OTHER_EVENTS",
-    "PYTHON_FUNCTIONS",
-    "SYNCS",
-    "UNUSABLE_DURATIONS",
-]
 
 _INT, _FLOAT, _BOOL, _NAME, _JSON, _TEXT, _INT3, _INTS = (
     Kind.INT,
@@ -42,7 +25,7 @@ EVENTS = Table(
         _EVENT_ID,
         Column("name", _NAME, "the event's name"),
         Column("category", _NAME, "Kineto's category, `cat`, under its name of today"),
-        Column("lane", _INT, "where it ran: the row of `lanes` (process and thread, or device and stream)"),
+        Column("lane", _INT, "its lane: the row of `lanes` (process and thread, or device and stream)"),
         Column("ts_ns", _INT, "start"),
         Column("dur_ns", _INT, "duration; 0 for instants"),
     ),
@@ -55,8 +38,8 @@ LANES = Table(
         Column("lane", _INT, "row number"),
         Column("pid", _INT, "process id, or device for device events; null where the file has text"),
         Column("tid", _INT, "OS thread id, or stream; null where the file has text"),
-        Column("pid_text", _TEXT, "the pid as text, where it is no number (`Spans`)"),
-        Column("tid_text", _TEXT, "the tid as text, where it is no number"),
+        Column("pid_text", _TEXT, "the pid as text, if it is not a number (`Spans`)"),
+        Column("tid_text", _TEXT, "the tid as text, if it is not a number"),
         Column("process_name", _TEXT, "from the file's metadata events"),
         Column("process_labels", _TEXT, "from the file's metadata events (`CPU`, `GPU 0`)"),
         Column("thread_name", _TEXT, "from the file's metadata events (`thread 17 (python)`, `stream 7`)"),
@@ -84,7 +67,7 @@ HOST_OPS = Table(
         Column("ev_idx", _INT, "the profiler's own event number", ("Ev Idx", "Profiler Event Index")),
         Column("finished", _BOOL, "false: it was still open when the profiler stopped", ("finished",)),
         Column("call_stack", _NAME, "Python call stack, in traces before 2022", ("Call stack",)),
-        Column("module_hierarchy", _NAME, "nn.Module path, where recorded", ("Module Hierarchy",)),
+        Column("module_hierarchy", _NAME, "nn.Module path, if recorded", ("Module Hierarchy",)),
         Column("kernel_backend", _NAME, "`triton` on generated kernels", ("kernel_backend",)),
         Column("kernel_file", _NAME, "source of the generated kernel", ("kernel_file",)),
     ),
@@ -251,7 +234,7 @@ EXTRA_ARGS = Table(
 
 UNUSABLE_DURATIONS = Table(
     "unusable_durations",
-    "One row per complete event whose duration cannot be used; it stands in `events` with duration 0.",
+    "One row per complete event with an invalid duration; it is in `events` with duration 0.",
     (
         _EVENT_ID,
         Column("duration", _TEXT, "as the file has it, in µs: negative, huge or no number; null: missing"),
@@ -283,30 +266,19 @@ KINETO_TABLES = (
     OTHER_EVENTS,
 )
 
-DETAIL_TABLES_BY_CATEGORY: dict[str, tuple[Table, ...]] = {
-    "cpu_op": (HOST_OPS, COLLECTIVES),
-    "user_annotation": (HOST_OPS,),
-    "cuda_runtime": (HOST_CALLS,),
-    "cuda_driver": (HOST_CALLS,),
-    "mtia_runtime": (HOST_CALLS,),
-    "glow_runtime": (HOST_CALLS,),
-    "xpu_runtime": (HOST_CALLS,),
-    "xpu_driver": (HOST_CALLS,),
-    "privateuse1_runtime": (HOST_CALLS,),
-    "privateuse1_driver": (HOST_CALLS,),
-    "kernel": (DEVICE_WORK, COLLECTIVES),
-    "gpu_memcpy": (DEVICE_WORK, COLLECTIVES),
-    "gpu_memset": (DEVICE_WORK,),
-    "mtia_ccp_events": (DEVICE_WORK,),
-    "hpu_op": (DEVICE_WORK,),
-    "collective_comm": (DEVICE_WORK, COLLECTIVES),
-    "cuda_sync": (SYNCS,),
-    "cuda_event": (SYNCS,),
-    "xpu_sync": (SYNCS,),
-    "python_function": (PYTHON_FUNCTIONS,),
-    "cpu_instant_event": (MEMORY,),
+_DETAIL_TABLES = {
+    Role.OP: (HOST_OPS, COLLECTIVES),
+    Role.ANNOTATION: (HOST_OPS,),
+    Role.CALL: (HOST_CALLS,),
+    Role.DEVICE_WORK: (DEVICE_WORK, COLLECTIVES),
+    Role.SYNC: (SYNCS,),
+    Role.PYTHON: (PYTHON_FUNCTIONS,),
+    Role.INSTANT: (MEMORY,),
 }
-"""Which tables hold the arguments of a category; the arguments of any other go to `extra_args`.
+DETAIL_TABLES_BY_CATEGORY: dict[str, tuple[Table, ...]] = {
+    category.value: _DETAIL_TABLES[category.role] for category in Category if category.role in _DETAIL_TABLES
+}
+"""Tables of the arguments of a category; arguments of other categories go to `extra_args`.
 
 The last table of two holds only the rows that have its first column.
 """

@@ -1,10 +1,8 @@
-"""What exports hold beside the tables: the files, their headers, coverage, and findings."""
+"""Schema of an export's ledger: files, headers, coverage and findings."""
 
 from __future__ import annotations
 
 from tracebraid.model.column import Column, Kind, Table
-
-__all__ = ["COVERAGE", "FILES", "FINDINGS", "HEADERS", "ORPHANS"]
 
 _INT, _FLOAT, _NAME, _TEXT, _JSON = Kind.INT, Kind.FLOAT, Kind.NAME, Kind.TEXT, Kind.JSON
 
@@ -18,9 +16,7 @@ FILES = Table(
         Column("kineto", _TEXT, "the Kineto trace, from the opened folder"),
         Column("execution_trace", _TEXT, "the Execution Trace, likewise; null: none"),
         Column("world_size", _INT, "number of ranks of the job; null: unknown"),
-        Column(
-            "base_time_ns", _INT, "what the times in the file are relative to; those of the tables are not"
-        ),
+        Column("base_time_ns", _INT, "origin of the times in the file; those of the tables are absolute"),
         Column("start_ns", _INT, "first start of an event; null: no events"),
         Column("end_ns", _INT, "last end of an event; null: no events"),
         Column("et_schema", _TEXT, "version of the Execution Trace's form; null: none"),
@@ -47,13 +43,13 @@ COVERAGE = Table(
         Column("method", _NAME, "by which method; null: by any"),
         Column("total", _INT, "how many there are; of `gpu_time_ns` their time in ns; null for one method"),
         Column("linked", _INT, "how many of them were linked"),
-        Column("share", _FLOAT, "linked of total, 0 to 1; 1 where there is nothing to link"),
+        Column("share", _FLOAT, "linked share of total, 0 to 1; 1 if there is nothing to link"),
     ),
 )
 
 ORPHANS = Table(
     "orphans",
-    "One row per rank, kind and reason: what was not linked.",
+    "One row per rank, kind and reason: orphans.",
     (
         _RANK,
         Column("kind", _NAME, "`host_op`, `et_node` or `gpu_event`"),
@@ -66,12 +62,12 @@ FINDINGS = Table(
     "findings",
     "One row per finding in the files.",
     (
-        Column("code", _NAME, "what it is, a code of `FindingCode`"),
+        Column("code", _NAME, "its code, of `FindingCode`"),
         Column("message", _TEXT, "the same as a sentence"),
-        Column("file", _TEXT, "the file; null where it is not one file's matter"),
+        Column("file", _TEXT, "the file; null if it concerns several"),
         Column("location", _TEXT, "the first locations in it; null: none"),
-        Column("count", _INT, "how many times it was found"),
+        Column("count", _INT, "number of occurrences"),
         Column("lost_at_least", _INT, "events or nodes that are lost with it; null: nothing is"),
-        Column("lost_at_most", _INT, "how many can be lost; null: nothing is, or nobody can know"),
+        Column("lost_at_most", _INT, "upper bound of the loss; null: no loss, or unknown"),
     ),
 )

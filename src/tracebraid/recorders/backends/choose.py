@@ -1,4 +1,4 @@
-"""Which recorder of Execution Traces to use: the native one, or PyTorch's."""
+"""Choose the recorder of Execution Traces: the native one, or PyTorch's."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from pathlib import Path
 from typing import Protocol
 
 from tracebraid.errors import ArgumentError, CaptureError, OutputError
-from tracebraid.model.et_arrow import SUFFIX
+from tracebraid.model.op_schema import SUFFIX
 from tracebraid.recorders.backends.pytorch import TorchRecorder
 from tracebraid.recorders.native.library import load
 from tracebraid.recorders.native.recorder import NativeRecorder
 from tracebraid.recorders.session.settings import BACKENDS
-
-__all__ = ["Recorder", "check_backend", "choose", "recorder"]
 
 _MAX_REASON = 400
 """Characters of why it is PyTorch's recorder: a compiler's command has thousands."""
 
 
 class Recorder(Protocol):
-    """What both recorders can do, in this order; `discard` at any time instead of `close`."""
+    """Common interface of both recorders, called in this order; `discard` at any time instead of `close`."""
 
     path: Path
 
@@ -41,30 +39,17 @@ class Recorder(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it is open in this process."""
+        """Return whether it is open in this process."""
 
 
 def check_backend(backend: str) -> None:
-    """Refuse an unknown backend.
-
-    Raises:
-        ArgumentError: it is none of `BACKENDS`.
-    """
+    """Reject an unknown backend."""
     if backend not in BACKENDS:
         raise ArgumentError(f"there is no backend {backend!r}; there is {', '.join(BACKENDS)}")
 
 
 def choose(backend: str, warn: Callable[[str], None]) -> str:
-    """`native` or `torch`: for `auto`, native where it can be built, which may take 15 seconds once.
-
-    Args:
-        backend: one of `BACKENDS`.
-        warn: called with the reason where it is PyTorch's.
-
-    Raises:
-        CaptureError: the native recorder was asked for, and cannot be built.
-        OutputError: the native recorder was asked for, and its cache cannot be written.
-    """
+    """Return `native` or `torch`: for `auto`, native if it can be built, which may take 15 seconds once."""
     if backend == "torch":
         return backend
     try:
@@ -72,9 +57,7 @@ def choose(backend: str, warn: Callable[[str], None]) -> str:
     except (CaptureError, OutputError) as error:
         if backend == "native":
             raise
-        warn(
-            f"PyTorch's recorder takes the place of the native one, which costs a tenth: {_in_a_line(error)}"
-        )
+        warn(f"using PyTorch's recorder instead of the native one, which costs a tenth: {_in_a_line(error)}")
         return "torch"
     return "native"
 
@@ -88,16 +71,7 @@ def _in_a_line(error: Exception) -> str:
 
 
 def recorder(backend: str, path: Path, in_columns: bool = False) -> Recorder:
-    """A recorder that writes to a path.
-
-    Args:
-        backend: `native` or `torch`.
-        path: where it writes; there must be no such file yet.
-        in_columns: whether it writes `.arrow.zip`, not JSON.
-
-    Raises:
-        CaptureError: PyTorch's recorder is to write columns.
-    """
+    """A recorder that writes to a path."""
     if backend == "native":
         return NativeRecorder(path, in_columns=in_columns)
     if in_columns:

@@ -1,9 +1,9 @@
 """The end of a recording by PyTorch: other threads leave its callbacks first.
 
 PyTorch ends a session of all threads, and its recorder of Execution Traces, without a wait: it reads and frees what
-threads record into while one of them may be inside of a callback, and the process dies of SIGSEGV, or of SIGABRT in
+threads record into while one of them may be inside a callback, and the process dies of SIGSEGV, or of SIGABRT in
 `malloc`. That was mended in June 2026, after the versions up to 2.13 (PyTorch's pull requests 187141, 187483 and
-188172). So callbacks are removed first, and PyTorch ends the recording once no thread can be inside of one.
+188172). So callbacks are removed first, and PyTorch ends the recording once no thread can be inside one.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 
 from tracebraid.recorders.needs_torch import torch
-
-__all__ = ["remove_callbacks", "wait_for_threads"]
 
 # Of torch::profiler::impl::ProfilerStateBase, by which PyTorch's own `disableProfiler` removes the callbacks, too late.
 # From Python only `_toggle_collection_dynamic` does so, which also writes a warning to standard error. The versions
@@ -38,7 +36,7 @@ def remove_callbacks() -> bool:
     """Remove the callbacks of the session of all threads: whether there is one, of a version that does not wait."""
     library = Path(torch.__file__).with_name("lib") / "libtorch_cpu.so"
     with suppress(OSError, AttributeError):
-        # Not loaded anew. The functions need no lock of Python's, which this releases.
+        # Not loaded again. The functions need no lock of Python's, which this releases.
         functions = ctypes.CDLL(str(library), mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
         get, remove = functions[_GET], functions[_REMOVE]
         get.argtypes, get.restype = [ctypes.c_bool], ctypes.c_void_p
@@ -51,15 +49,17 @@ def remove_callbacks() -> bool:
 
 
 def wait_for_threads() -> None:
-    """Return when each other thread has run, or all that have not sleep, for long enough to be outside of a callback.
+    """Return when each other thread has run, or all that have not sleep, for long enough to be outside a callback.
 
-    One that waits for a lock inside of a callback sleeps as well, but then the lock's holder does not.
+    One that waits for a lock inside a callback sleeps as well, but then the lock's holder does not.
     """
-    until_s = time.monotonic() + _LIMIT_S
     first = last = _other_threads()
     inside = set(first)
-    while inside and time.monotonic() < until_s:
-        time.sleep(_POLL_S)
+    # Polls are counted: the program may have replaced the clock, as to make time stand still.
+    for _ in range(round(_LIMIT_S / _POLL_S)):
+        if not inside:
+            return
+        sleep(_POLL_S)
         now = _other_threads()
         inside = {tid for tid in inside & set(now) if now[tid].run_ns - first[tid].run_ns < _CALLBACK_NS}
         if all(now[tid].sleeps and now[tid] == last.get(tid) for tid in inside):
@@ -69,14 +69,14 @@ def wait_for_threads() -> None:
 
 @dataclass(frozen=True)
 class _Thread:
-    """What a thread has run so far, and whether it sleeps."""
+    """CPU time of a thread so far, and whether it sleeps."""
 
     run_ns: int
     sleeps: bool
 
 
 def _other_threads() -> dict[str, _Thread]:
-    """The other threads of this process, by their number; none where the system does not say."""
+    """The other threads of this process, by their number; none if the system does not say."""
     own = str(threading.get_native_id())
     found = {}
     with suppress(OSError):

@@ -13,19 +13,27 @@ from types import FunctionType
 from typing import Any
 
 from tracebraid.files import keep_broken, part_beside, write_whole, writing
+from tracebraid.model.capture_facts import METADATA
 from tracebraid.model.finding import Finding
 from tracebraid.recorders.backends.grace_period import remove_callbacks, wait_for_threads
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.observer import ExecutionTraceObserver
-from tracebraid.recorders.postprocess.escape_names import Edit, apply_edits, escape_names, first_error
-from tracebraid.recorders.postprocess.own_frames import merged, own_files, own_frames
-from tracebraid.recorders.postprocess.rename import rename_events
+from tracebraid.recorders.postprocess.edits import (
+    Edit,
+    apply_edits,
+    escape_names,
+    first_error,
+    merged,
+    own_files,
+    own_frames,
+    rename_events,
+)
+from tracebraid.recorders.session.garbage_marks import GarbageMarks
+from tracebraid.recorders.session.process_facts import ProcessFacts
 from tracebraid.recorders.session.settings import Settings
 
-__all__ = ["KinetoRecorder"]
-
 _COMPILER = "torch._inductor.config"
-"""What `prepare_trace` reads."""
+"""Input of `prepare_trace`."""
 
 
 class KinetoRecorder:
@@ -37,37 +45,42 @@ class KinetoRecorder:
         target: the Kineto trace to write.
         settings: what to record.
         observer: started just before Kineto, stopped just before it.
+        facts: facts about the process for the trace.
     """
 
-    def __init__(self, target: Path, settings: Settings, observer: ExecutionTraceObserver) -> None:
+    def __init__(
+        self, target: Path, settings: Settings, observer: ExecutionTraceObserver, facts: ProcessFacts
+    ) -> None:
+        self._facts = facts
+        self._marks = GarbageMarks()
         self._target = target
         self._overwrite = settings.overwrite
         self._observer = observer
         self._stacks = settings.stacks
         self._state = "prepared"
-        self._profiler = torch.profiler._KinetoProfile(
-            record_shapes=True,
-            with_stack=settings.stacks,
-            profile_memory=settings.memory,
-            execution_trace_observer=observer,
-            experimental_config=_experimental_config(all_threads=not settings.memory),
-        )
-        _prepare(self._profiler)
+        self._profiler = new_profiler(settings, observer, on_device=True, all_threads=not settings.memory)
 
     def start(self) -> None:
         """Record from now on."""
+        self._facts.begin()
         self._profiler.start_trace()
         self._state = "running"
+        self._marks.begin()
 
     def stop(self) -> None:
         """Record no longer."""
         if self._state == "running":
             self._state = "over"
-            # First, as in `stop_trace`: it records nothing that Kineto does not.
-            self._observer.stop()
-            if remove_callbacks():
-                wait_for_threads()
-            self._profiler.stop_trace()
+            self._marks.end()
+            try:
+                # First, as in `stop_trace`: it records nothing that Kineto does not.
+                self._observer.stop()
+                self._profiler.add_metadata_json(METADATA, json.dumps(self._facts.found()))
+                if remove_callbacks():
+                    wait_for_threads()
+            finally:
+                # A process that ends with the session open dies of SIGSEGV.
+                self._profiler.stop_trace()
 
     def discard(self) -> None:
         """Release Kineto without writing anything."""
@@ -79,14 +92,7 @@ class KinetoRecorder:
         self._state = "over"
 
     def write(self, renamed: Mapping[str, str]) -> tuple[int, list[Finding]]:
-        """Write the file, whole or not at all: returns its size in bytes, and what was escaped in it.
-
-        Args:
-            renamed: new names of events, by the old ones.
-
-        Raises:
-            OutputError: it cannot be written, or what Kineto wrote is no valid JSON.
-        """
+        """Write the file atomically; return its size in bytes, and the escaped names."""
         part = part_beside(self._target, "recording").with_suffix(".json")
         with writing(self._target):
             try:
@@ -96,6 +102,29 @@ class KinetoRecorder:
                 # Kineto writes a temporary file whose name starts with the given one.
                 for left in part.parent.glob(part.name + "*"):
                     left.unlink(missing_ok=True)
+
+
+def new_profiler(
+    settings: Settings, observer: ExecutionTraceObserver, on_device: bool, all_threads: bool
+) -> Any:
+    """Set a profiler up, with an observer; it warms up from here on.
+
+    Args:
+        settings: what to record.
+        observer: starts and stops with it.
+        on_device: whether to record the devices.
+        all_threads: whether to record all threads, and not only this one and autograd's.
+    """
+    profiler = torch.profiler._KinetoProfile(
+        activities=None if on_device else [torch.profiler.ProfilerActivity.CPU],
+        record_shapes=True,
+        with_stack=settings.stacks,
+        profile_memory=settings.memory,
+        execution_trace_observer=observer,
+        experimental_config=_experimental_config(all_threads),
+    )
+    _prepare(profiler)
+    return profiler
 
 
 def _prepare(profiler: Any) -> None:
@@ -151,7 +180,7 @@ def _file_name(text: mmap.mmap, written_as: str, name: str) -> list[Edit]:
 
 
 def _experimental_config(all_threads: bool) -> object:
-    """Synchronisation events and all threads, where this version of torch has them.
+    """Enable synchronisation events and all threads, if this version of torch has them.
 
     A session of all threads records no allocations, so it is one or the other.
     """

@@ -1,12 +1,10 @@
-"""Nsight Systems over some steps: it runs outside of the process, which opens and closes its range."""
+"""Nsight Systems over some steps: it runs outside the process, which opens and closes its range."""
 
 from __future__ import annotations
 
 from tracebraid.errors import CaptureError
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.observer import ExecutionTraceObserver
-
-__all__ = ["NsysRecorder"]
 
 
 class NsysRecorder:

@@ -9,14 +9,12 @@ from typing import Any
 
 from tracebraid.recorders.needs_torch import torch
 
-__all__ = ["OtherProfilers", "profiler_is_active"]
-
 _HOOKS = ("_prepare_profiler", "_run_on_profiler_start", "_run_on_profiler_stop")
-"""What the Python part of PyTorch's profiler calls as it prepares, starts and ends a session."""
+"""Functions that PyTorch's Python profiler calls as it prepares, starts and ends a session."""
 
 
 def profiler_is_active() -> bool:
-    """Whether one of PyTorch's profilers records in this process.
+    """Return whether one of PyTorch's profilers records in this process.
 
     `torch.autograd._profiler_enabled` covers this thread only, and no profiler that records all threads; the second
     flag is the state of PyTorch's Python side.
@@ -25,21 +23,21 @@ def profiler_is_active() -> bool:
 
 
 class OtherProfilers:
-    """Whether another profiler is prepared or active; between `watch` and `leave` it is known as it happens.
+    """Watcher for other profilers, prepared or active; it is notified between `watch` and `leave`.
 
     Args:
-        give_way: called just before another profiler prepares or starts a session, on its thread.
+        stop_for_other: called just before another profiler prepares or starts a session, on its thread.
     """
 
-    def __init__(self, give_way: Callable[[], None]) -> None:
-        self._give_way = give_way
+    def __init__(self, stop_for_other: Callable[[], None]) -> None:
+        self._stop_for_other = stop_for_other
         self._ours = threading.local()
         self._is_prepared = False
         self._originals: dict[str, Any] = {}
 
     @property
     def is_active(self) -> bool:
-        """Whether another one is prepared or records. To be asked while no session of ours is open."""
+        """Return whether another profiler is prepared or recording. Call only while no own session is open."""
         return self._is_prepared or profiler_is_active()
 
     @contextmanager
@@ -69,7 +67,7 @@ class OtherProfilers:
             if not getattr(self._ours, "depth", 0) and self._originals:
                 self._is_prepared = not is_stop
                 if not is_stop:
-                    self._give_way()
+                    self._stop_for_other()
             return original(*args, **kwargs)
 
         return hook

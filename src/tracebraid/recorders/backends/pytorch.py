@@ -14,8 +14,6 @@ from tracebraid.errors import CaptureError, OutputError
 from tracebraid.recorders.backends.grace_period import wait_for_threads
 from tracebraid.recorders.needs_torch import torch
 
-__all__ = ["TorchRecorder"]
-
 _TAKEN = (
     "another ExecutionTraceObserver is registered in this process, and PyTorch has one recorder per process. "
     "Unregister that one first, or use one observer for both"
@@ -27,19 +25,14 @@ class TorchRecorder:
     """PyTorch's recorder, from `open` to `close`.
 
     Args:
-        path: where it writes while it records; there must be no such file yet.
+        path: temporary file while recording; must not exist yet.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def open(self) -> None:
-        """Register with PyTorch.
-
-        Raises:
-            CaptureError: another observer is registered.
-            OutputError: PyTorch cannot write there.
-        """
+        """Register with PyTorch."""
         _PROCESS.release_inherited()
         if _PROCESS.holder is not None:
             raise CaptureError(_TAKEN)
@@ -68,7 +61,7 @@ class TorchRecorder:
             _PROCESS.holder = None
 
     def discard(self) -> None:
-        """Release PyTorch's recorder, and discard what it wrote."""
+        """Release PyTorch's recorder, and discard its file."""
         if self.is_open:
             self.stop()
             self.close()
@@ -76,7 +69,7 @@ class TorchRecorder:
 
     @property
     def is_open(self) -> bool:
-        """Whether this process holds PyTorch's recorder through this object: a forked child does not."""
+        """Return whether this process holds PyTorch's recorder through this object: a forked child does not."""
         return _PROCESS.holder is self
 
 
@@ -94,7 +87,7 @@ class _Process:
             self.watches_forks = True
 
     def detach_child(self) -> None:
-        """In a forked child: redirect what PyTorch still writes to the null device, and stop its recorder."""
+        """Redirect PyTorch's output to the null device in a forked child, and stop its recorder."""
         if self.holder is None:
             return
         written = str(self.holder.path.resolve())
@@ -108,7 +101,7 @@ class _Process:
         self.holder, self.inherited = None, True
 
     def release_inherited(self) -> None:
-        """In a forked child that records something of its own: end the parent's registration in this process."""
+        """End the parent's registration in a forked child that makes its own recording."""
         if self.inherited:
             _profiler._remove_execution_trace_observer()
             self.inherited = False

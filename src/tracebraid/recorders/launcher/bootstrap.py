@@ -1,10 +1,9 @@
-"""In a process that `tracebraid capture` started, once it has imported torch: capture the steps it takes."""
+"""Capture the steps of a process that `tracebraid capture` started, once it has imported torch."""
 
 from __future__ import annotations
 
 import atexit
 import multiprocessing.util
-import os
 import sys
 from contextlib import suppress
 from typing import Any
@@ -15,15 +14,14 @@ from tracebraid.recorders.launcher.loops import Loop
 from tracebraid.recorders.launcher.notes import write_note
 from tracebraid.recorders.launcher.step_watch import StepWatch
 from tracebraid.recorders.needs_torch import torch
+from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.session.active import active_capture
 from tracebraid.recorders.session.capture import Capture
 from tracebraid.recorders.session.progress import Counted
 from tracebraid.recorders.session.settings import Settings
 
-__all__ = ["set_up"]
-
 _LOOPS_SHOWN = 16
-"""How many loops a manifest lists, those with the most steps."""
+"""Maximum loops in a manifest, those with the most steps."""
 
 
 def set_up(settings: str) -> None:
@@ -31,13 +29,6 @@ def set_up(settings: str) -> None:
 
     A process that takes no step leaves no files. Once this has returned, nothing here stops the program: failures
     are reported on standard error.
-
-    Args:
-        settings: what `Settings.to_json` gave.
-
-    Raises:
-        CaptureError: they are not settings of this version.
-        ArgumentError: the schedule makes no sense.
     """
     process = _Process(Settings.from_json(settings))
     process.watch.start()
@@ -65,7 +56,7 @@ class _Process:
             stage,
             problem=self._problem,
             lost=next((window["failure"] for window in self._capture.windows if window["failure"]), ""),
-            own_capture=self._own_capture or self._capture.has_given_way,
+            own_capture=self._own_capture or self._capture.has_stopped_for_other,
             loops=self._loops(),
             optimizers_made=self.watch.optimizers_made,
             compiled=bool(getattr(dynamo, "FRAME_COUNTER", 0)),
@@ -75,7 +66,7 @@ class _Process:
 
     def end_with_python(self) -> None:
         """Have this process, and not those that it forks, end the capture at its end."""
-        self._ends.add(os.getpid())
+        self._ends.add(getpid())
         atexit.register(self._end)
         if multiprocessing.parent_process() is not None:
             # A process of multiprocessing may end without running what atexit has.
@@ -93,7 +84,7 @@ class _Process:
             capture.follow(_counted(loop))
         else:
             capture.step()
-        if capture.has_given_way:
+        if capture.has_stopped_for_other:
             self.watch.stop()
         if capture.windows != self._noted:
             self._noted = list(capture.windows)
@@ -124,7 +115,7 @@ class _Process:
             self._finish(type(error).__name__)
 
     def _end(self) -> None:
-        if os.getpid() not in self._ends:
+        if getpid() not in self._ends:
             return
         self._ends.clear()
         with Guard(self._say_lost):
@@ -146,7 +137,7 @@ class _Process:
     def _say(self, message: str) -> None:
         # Standard error may be missing or closed, as in a daemon.
         with suppress(AttributeError, OSError, ValueError):
-            sys.stderr.write(f"tracebraid: process {os.getpid()}: {message}\n")
+            sys.stderr.write(f"tracebraid: process {getpid()}: {message}\n")
 
 
 def _counted(loop: Loop) -> Counted:

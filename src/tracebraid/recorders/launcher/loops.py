@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-__all__ = ["Loop", "LoopKind", "Loops"]
-
 _STEPS_OF_ANOTHER = 16
 """Steps: the followed loop counts as over once another loop took more of them while it took none. Above the critic's
 steps in a step of a GAN, or the optimizers of a round; few enough to catch a program's next phase."""
 
 _KEPT = 256
-"""Above so many loops, those of deleted objects are dropped; their step counts are kept."""
+"""Number of loops above which those of deleted objects are dropped; their step counts are kept."""
 
 
 class LoopKind(IntEnum):
-    """What ends a step of a loop; the loop of the greatest kind is followed."""
+    """Event that ends a step of a loop; the loop of the highest kind is followed."""
 
     PLAIN_MODULE = 0
     """A call of an outermost module without parameters, such as a transform of the data."""
@@ -71,14 +69,7 @@ class Loops:
         self._forgotten: dict[tuple[LoopKind, str], int] = {}
 
     def stepped(self, owner: object, kind: LoopKind, thread: int, may_follow: bool = True) -> Loop | None:
-        """Count a step; returns its loop, if that is the followed one.
-
-        Args:
-            owner: the optimizer or module.
-            kind: what ended the step.
-            thread: the thread of the step.
-            may_follow: whether its loop may be followed; else it is only counted.
-        """
+        """Count a step; returns its loop, if that is the followed one."""
         loop = self._loop_of(owner, kind, thread)
         if loop.thread != thread:
             return None
@@ -114,7 +105,7 @@ class Loops:
         ]
 
     def _is_over(self, other: Loop) -> bool:
-        """Whether the followed loop is over, now that another one has taken a step."""
+        """Return whether the followed loop is over, now that another one has taken a step."""
         followed = self.followed
         if followed is None or other.kind > followed.kind:
             return True

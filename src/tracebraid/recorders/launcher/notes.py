@@ -14,24 +14,18 @@ from pathlib import Path
 from typing import Any
 
 from tracebraid.model.capture_outcome import ProcessNote
-
-__all__ = ["NOTES_VARIABLE", "read_notes", "write_note"]
+from tracebraid.recorders.own_process import getpid
 
 NOTES_VARIABLE = "TRACEBRAID_NOTES"
 """The variable of the environment that names the folder of notes."""
 
 
 def write_note(stage: str, **more: Any) -> None:
-    """Write this process's note, replacing an earlier one; if it cannot be written, nothing happens.
-
-    Args:
-        stage: `watching`, `recording` or `ended`.
-        more: other members of `ProcessNote`.
-    """
+    """Write this process's note, replacing an earlier one; if it cannot be written, nothing happens."""
     folder = os.environ.get(NOTES_VARIABLE)
     if not folder:
         return
-    target = Path(folder) / f"{os.getpid()}.json"
+    target = Path(folder) / f"{getpid()}.json"
     part = target.with_suffix(".part")
     with suppress(OSError, ValueError):
         part.write_bytes(json.dumps({"stage": stage, **more}).encode())

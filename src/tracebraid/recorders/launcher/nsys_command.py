@@ -11,18 +11,12 @@ from pathlib import Path
 from tracebraid.errors import CaptureError
 from tracebraid.files import refuse_existing
 
-__all__ = ["export_reports", "nsys_command"]
-
 
 def nsys_command(command: Sequence[str], out_dir: Path, overwrite: bool) -> list[str]:
     """`nsys profile` around a command: it records CUDA and NVTX while a window is open.
 
     The report is `nsys_<rank>.nsys-rep`, with the rank from RANK, else 0: a launcher inside the command leaves one
     report for all processes.
-
-    Raises:
-        CaptureError: nsys is not installed.
-        OutputError: the report is there already.
     """
     rank = os.environ.get("RANK", "0")
     report = out_dir / f"nsys_{rank if rank.isdecimal() else 0}.nsys-rep"
@@ -45,11 +39,7 @@ def nsys_command(command: Sequence[str], out_dir: Path, overwrite: bool) -> list
 
 
 def export_reports(out_dir: Path) -> None:
-    """Export each report of a folder to the SQLite file that readers take.
-
-    Raises:
-        CaptureError: nsys fails.
-    """
+    """Export each report of a folder to the SQLite file that readers take."""
     for report in sorted(out_dir.glob("nsys_*.nsys-rep")):
         database = report.with_suffix(".sqlite")
         whole = [

@@ -11,8 +11,7 @@ from typing import Any
 from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.launcher.loops import Loop, LoopKind, Loops
 from tracebraid.recorders.needs_torch import torch
-
-__all__ = ["StepWatch"]
+from tracebraid.recorders.own_process import get_ident
 
 
 class StepWatch:
@@ -149,7 +148,7 @@ class StepWatch:
         self._count(module, _kind_of(module), may_follow)
 
     def _count(self, owner: Any, kind: LoopKind, may_follow: bool) -> None:
-        loop = self.loops.stepped(owner, kind, threading.get_ident(), may_follow)
+        loop = self.loops.stepped(owner, kind, get_ident(), may_follow)
         if loop is not None:
             self._on_step(loop)
 

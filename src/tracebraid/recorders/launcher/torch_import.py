@@ -13,15 +13,9 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-__all__ = ["watch"]
-
 
 def watch(settings: str) -> None:
-    """Wait for the import of torch.
-
-    Args:
-        settings: what `Settings.to_json` gave.
-    """
+    """Wait for the import of torch."""
     sys.meta_path.insert(0, _Finder(settings))
 
 
@@ -61,7 +55,7 @@ class _Finder:
             set_up(self._settings)
 
     def _find_after(self, name: str, path: "Any") -> "Any":
-        """What Python would find without this finder: asks the finders after it in order."""
+        """Find a module with the finders after this one, in order."""
         is_after = False
         for finder in list(sys.meta_path):
             if is_after:
@@ -80,7 +74,7 @@ class _Loader:
 
     def __init__(self, spec: "Any", finder: "_Finder") -> None:
         if not hasattr(spec.loader, "exec_module"):
-            raise ImportError(f"torch has a loader of an old kind ({type(spec.loader).__name__})")
+            raise ImportError(f"torch has a legacy import loader ({type(spec.loader).__name__})")
         self._of_torch = (spec, spec.loader, finder)
 
     def __getattr__(self, name: str) -> "Any":
@@ -106,7 +100,7 @@ class _Loader:
 
 
 def _refuse_other_tracebraid() -> None:
-    """Refuse a module of the program that shadows this package: importing it would run it."""
+    """Reject a module of the program that shadows this package: importing it would run it."""
     from importlib.util import find_spec
 
     spec = find_spec("tracebraid")

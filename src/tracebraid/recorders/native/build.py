@@ -1,6 +1,6 @@
 """Compiles the native recorder, in a process of its own.
 
-torch's builder changes the environment, loads what it built and prints what it does; none of that may happen in a
+torch's builder changes the environment, loads the library and prints; none of that may happen in a
 process that is recorded.
 """
 
@@ -11,14 +11,12 @@ from pathlib import Path
 
 from tracebraid.child_process.session import end_with
 
-__all__ = ["DEBUG_FLAGS", "FLAGS", "NAME", "SOURCES", "all_sources", "main"]
-
 NAME = "tracebraid_recorder"
 SOURCES = Path(__file__).parent
 # torch is built with NDEBUG; without it RecordFunction has one more member and another layout.
 FLAGS = ["-std=c++20", "-O3", "-DNDEBUG", "-fvisibility=hidden"]
 DEBUG_FLAGS = ["-O1", "-g", "-DTRACEBRAID_NATIVE_DEBUG"]
-"""Added where the environment says `TRACEBRAID_NATIVE_DEBUG=1`: bounds and invariants are asserted."""
+"""Flags added with `TRACEBRAID_NATIVE_DEBUG=1`: bounds and invariants are asserted."""
 
 
 def all_sources() -> str:
@@ -27,13 +25,7 @@ def all_sources() -> str:
 
 
 def main(folder: str, parent: str, *flags: str) -> None:
-    """Leave `tracebraid_recorder.so` in the folder.
-
-    Args:
-        folder: where to.
-        parent: the process that waits for it; a program that is killed leaves no compilers.
-        flags: of the compiler.
-    """
+    """Leave `tracebraid_recorder.so` in the folder."""
     end_with(int(parent))
     from tracebraid.recorders.needs_torch import torch
 
@@ -43,7 +35,7 @@ def main(folder: str, parent: str, *flags: str) -> None:
     torch.utils.cpp_extension.load(
         NAME,
         [str(unit)],
-        extra_cflags=list(flags),
+        extra_cflags=[*flags, *(["-DTRACEBRAID_DISTRIBUTED"] if torch.distributed.is_available() else [])],
         extra_include_paths=[str(SOURCES)],
         build_directory=folder,
         is_python_module=False,

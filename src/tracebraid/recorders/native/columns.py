@@ -1,4 +1,4 @@
-"""What `columns.cpp` wrote, as an archive of Arrow files; in a process of its own."""
+"""Convert the output of `columns.cpp` to an archive of Arrow files, in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.model.column import INT64_NULL, Kind, Table
-from tracebraid.model.et_arrow import HEADER, RECORDED_TABLES, member_of
-
-__all__ = ["main", "write_arrow"]
+from tracebraid.model.op_schema import HEADER, RECORDED_TABLES, member_of
 
 _NAMES = {
     f"{table.name}.{column.name}"
@@ -29,11 +27,7 @@ _ALWAYS = (1980, 1, 1, 0, 0, 0)
 
 
 def write_arrow(recorded: Path, target: Path) -> None:
-    """Write the columns of a recording as a `.arrow.zip`, see `model.et_arrow`.
-
-    Raises:
-        OSError: one of the two cannot be read or written.
-    """
+    """Write the columns of a recording as a `.arrow.zip`, see `model.et_arrow`."""
     data = recorded.read_bytes()
     header, at = _sized(data, 0)
     batches: defaultdict[str, list[pl.Series]] = defaultdict(list)
@@ -92,5 +86,5 @@ def _sized(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def main(recorded: str, target: str) -> None:
-    """Write the one as the other; where that fails, Python says why and the exit code is 1."""
+    """Convert the file; on failure, Python prints the error and the exit code is 1."""
     write_arrow(Path(recorded), Path(target))

@@ -32,8 +32,7 @@ from tracebraid.recorders.native.trust import (
     note_built,
 )
 from tracebraid.recorders.needs_torch import torch
-
-__all__ = ["Counts", "build", "library_path", "load"]
+from tracebraid.recorders.own_process import getpid
 
 _LOG = logging.getLogger("tracebraid")
 _AGAIN = "`tracebraid build-recorder` tries again and shows more"
@@ -41,18 +40,18 @@ _ELSEWHERE = "Name another folder in TRACEBRAID_CACHE"
 _MAX_COMPLAINT_LINES = 30
 """Lines of a compiler's output in an error."""
 _PASSING = r"(?i)killed|terminated|internal compiler error|no space left|cannot allocate|out of memory"
-"""What a compiler says where it was not the source that stopped it."""
+"""Compiler messages that do not blame the source."""
 _WAIT_AT_MOST_S, _SAY_AFTER_S, _POLL_S = 300.0, 1.0, 0.1
 """Waiting for another process that builds: a build takes 40 to 80 s on two cores."""
 _BUILD_AT_MOST_S = 600.0
-"""Ten times what it takes."""
+"""Timeout: ten times the usual duration."""
 _BUILDING = "building-"
-"""How the names of folders begin in which it is built."""
+"""Prefix of build folders."""
 _BUILDER = "tracebraid.recorders.native.build:main"
 
 
 class Counts(ctypes.Structure):
-    """What a recording held and wrote: numbers of nodes, then sizes in bytes."""
+    """Statistics of a recording: numbers of nodes, then sizes in bytes."""
 
     nodes: int
     open: int
@@ -69,11 +68,7 @@ class Counts(ctypes.Structure):
 
 
 def library_path() -> Path:
-    """The path of the library for this torch, this machine and these sources; `TRACEBRAID_CACHE` moves the cache.
-
-    Raises:
-        CaptureError: this user has no home folder.
-    """
+    """The path of the library for this torch, this machine and these sources; `TRACEBRAID_CACHE` moves the cache."""
     abi = "cxx11" if torch.compiled_with_cxx11_abi() else "precxx11"
     key = f"recorder-{torch.__version__}-{abi}-{platform.machine()}-{_fingerprint()}"
     return _cache() / key / f"{NAME}.so"
@@ -94,13 +89,6 @@ def build(anew: bool = False) -> Path:
     """The library; it is built if it is not there.
 
     Processes that ask at the same time build it once. A failure is cached too.
-
-    Args:
-        anew: whether to build it in any case.
-
-    Raises:
-        CaptureError: it cannot be built: no compiler, or the compiler's message.
-        OutputError: the cache cannot be written.
     """
     path = library_path()
     if not anew and is_as_built(path):
@@ -124,12 +112,7 @@ def build(anew: bool = False) -> Path:
 
 @functools.cache
 def load() -> ctypes.CDLL:
-    """The library, in this process.
-
-    Raises:
-        CaptureError: it cannot be built or loaded.
-        OutputError: the cache cannot be written.
-    """
+    """The library, in this process."""
     path = build()
     with as_built(path) as name:
         if name is None:
@@ -179,11 +162,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _wait_for(descriptor: int, folder: Path) -> None:
-    """Take a lock; say that it is waited for.
-
-    Raises:
-        CaptureError: another process holds it for too long.
-    """
+    """Take a lock; say that it is waited for."""
     began_s, is_said = time.monotonic(), False
     while True:
         try:
@@ -235,7 +214,7 @@ def _compile(path: Path) -> str:
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_BUILDING, dir=path.parent) as folder:
         try:
-            words = [str(Path(folder).absolute()), str(os.getpid()), *_flags()]
+            words = [str(Path(folder).absolute()), str(getpid()), *_flags()]
             ran = run_child(_BUILDER, *words, environment=_environment(), timeout_s=_BUILD_AT_MOST_S)
         except TimeoutError:
             return f"the compiler was stopped, as it had not ended after {_BUILD_AT_MOST_S:.0f} s"
@@ -248,12 +227,12 @@ def _compile(path: Path) -> str:
 
 
 def _is_the_source_s(problem: str) -> bool:
-    """Whether a compiler refuses the source, and so will each time; one that was killed may do it the next time."""
+    """Return whether the compiler rejects the source, so that retries are useless; a killed one may be retried."""
     return "error:" in problem and not re.search(_PASSING, problem)
 
 
 def _complaints(output: str) -> str:
-    """The lines in which a compiler says what is wrong, else the last exception, else the last lines."""
+    """Return a compiler's error lines, else the last exception, else the last lines."""
     lines = output.strip().splitlines()
     errors = [line for line in lines if re.search(r"\berror:", line)]
     raised = [line for line in lines if re.match(r"[\w.]*Error: ", line)][-1:]

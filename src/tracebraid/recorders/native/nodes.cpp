@@ -105,6 +105,7 @@ class NodeReader {
       node.kernel_file = reader.text();
       if (reader.byte()) node.stream = reader.signed_number();
     }
+    if (flags & kProcessGroup) add_attributes(node, reader);
   }
 
   static uint8_t decode_exit(Node& node, ByteReader reader) {
@@ -112,8 +113,12 @@ class NodeReader {
     uint8_t flags = reader.byte();
     reader.number();
     node.outputs = take_values(reader);
-    uint64_t count = flags & kComms ? reader.number() : 0;
-    for (uint64_t i = 0; i < count; i++) {
+    if (flags & kComms) add_attributes(node, reader);
+    return flags;
+  }
+
+  static void add_attributes(Node& node, ByteReader& reader) {
+    for (uint64_t count = reader.number(); count > 0; count--) {
       Attribute attribute;
       attribute.name = reader.text();
       attribute.is_number = reader.byte() != 0;
@@ -121,7 +126,6 @@ class NodeReader {
       attribute.value = reader.text();
       node.more.push_back(attribute);
     }
-    return flags;
   }
 
   void add_root(uint64_t id, const char* name, uint64_t tid) {

@@ -4,8 +4,10 @@
 // A chunk holds records of one thread, in the order in which they were made: each a length (uint32) and its bytes.
 //
 //   enter: kEnter, flags, scope, rf_id, parent, fw_parent, name, [text of the name], seq (signed), fw_tid,
-//          count, values, [ranges], [kernel_backend, kernel_file, has_stream, stream (signed)]
-//   exit:  kExit, flags, rf_id, count, values, [count, (attribute, is_number, is_text, value)...]
+//          count, values, [ranges], [kernel_backend, kernel_file, has_stream, stream (signed)],
+//          [attributes of the process group]
+//   exit:  kExit, flags, rf_id, count, values, [attributes of the collective]
+//   attributes: count, (attribute, is_number, is_text, value)...
 //
 // Numbers are written by Bytes::number; what is in brackets is present if its flag is set.
 #pragma once
@@ -23,7 +25,7 @@ constexpr uint64_t thread_node(uint64_t first_rf_id) { return 4 * first_rf_id - 
 
 enum Record : uint8_t { kEnter = 1, kExit = 2 };
 
-enum EnterFlag : uint8_t { kNameInline = 1, kRanges = 2, kKernel = 4 };
+enum EnterFlag : uint8_t { kNameInline = 1, kRanges = 2, kKernel = 4, kProcessGroup = 8 };
 enum ExitFlag : uint8_t { kRaised = 1, kComms = 2 };
 
 enum Value : uint8_t {

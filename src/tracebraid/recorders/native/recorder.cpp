@@ -5,9 +5,18 @@
 
 #include "assertions.h"
 #include "attributes.h"
+#include "group_attributes.h"
 #include "record_format.h"
 
 namespace tracebraid {
+namespace {
+
+// The values may be a whole stack, of which the function's own are the last.
+Values own_values(Values values, size_t count) {
+  return values.slice(values.size() < count ? values.size() : values.size() - count);
+}
+
+}  // namespace
 
 Recorder::Recorder(Options options)
     : options_(std::move(options)), chunks_(options_.spill_path, options_.memory_bytes) {}
@@ -52,6 +61,9 @@ void Recorder::enter(const at::RecordFunction& function, ThreadLog*& own_log) {
   }
   // Reading keyword inputs copies a map, and neither operators nor nodes of autograd have any.
   if (!is_operator && function.seqNr() < 0 && write_kernel(out, function)) flags |= kKernel;
+  if (is_operator && write_process_group(out, own_values(function.inputs(), function.num_inputs()))) {
+    flags |= kProcessGroup;
+  }
   out.set(flags_at, flags);
   append_record(log);
 
@@ -85,13 +97,10 @@ void Recorder::exit(const at::RecordFunction& function, ThreadLog*& own_log) {
 }
 
 void Recorder::write_values(Bytes& out, Values values, size_t count, IdentityCache& cache) {
-  // The values may be a whole stack, of which the function's own are the last.
-  if (values.size() < count) count = 0;
+  Values own = own_values(values, count);
   out.reserve(Bytes::kNumber);
-  out.number(count);
-  for (const c10::IValue& value : values.slice(values.size() - count)) {
-    write_value(out, value, identities_, cache);
-  }
+  out.number(own.size());
+  for (const c10::IValue& value : own) write_value(out, value, identities_, cache);
 }
 
 void Recorder::append_record(ThreadLog& log) {

@@ -10,11 +10,10 @@ from pathlib import Path
 from tracebraid.child_process.start import run_child
 from tracebraid.errors import CaptureError, OutputError
 from tracebraid.recorders.native import library
-
-__all__ = ["MEMORY_BYTES", "NativeRecorder"]
+from tracebraid.recorders.own_process import getpid
 
 MEMORY_BYTES = 64 << 20
-"""How much a recording keeps in memory; when half of it is full, it spills to an unlinked file."""
+"""Memory of a recording; when half full, it spills to an unlinked file."""
 
 _WRITER = "tracebraid.recorders.native.columns:main"
 _RANGES = "ENABLE_PYTORCH_EXECUTION_TRACE_SAVE_INTEGRAL_TENSOR_RANGE"
@@ -24,7 +23,7 @@ class NativeRecorder:
     """The native recorder, from `open` to `close`. A process can have four at once.
 
     Args:
-        path: where `close` writes the trace.
+        path: the file that `close` writes.
         memory_bytes: how much to keep in memory.
         in_columns: whether it is written as `.arrow.zip` (`model.et_arrow`), not as JSON.
     """
@@ -39,17 +38,13 @@ class NativeRecorder:
         self._pid = 0
 
     def open(self) -> None:
-        """Get ready to record; this costs nothing until `start`.
-
-        Raises:
-            CaptureError: too many recordings are open in this process.
-        """
+        """Get ready to record; this costs nothing until `start`."""
         spill = self.path.with_suffix(".spill")
         ranges = os.environ.get(_RANGES, "0") != "0"
         self._recording = self._library.tracebraid_open(os.fsencode(spill), self._memory_bytes, ranges)
         if not self._recording:
             raise CaptureError(f"the native recorder cannot start: {self._error()}")
-        self._pid = os.getpid()
+        self._pid = getpid()
 
     def start(self) -> None:
         """Record from now on."""
@@ -62,11 +57,7 @@ class NativeRecorder:
             self._library.tracebraid_switch(self._recording, 0)
 
     def close(self) -> None:
-        """Write what was recorded.
-
-        Raises:
-            OutputError: it cannot be written, or could not be spilled.
-        """
+        """Write the recording."""
         if not self._in_columns:
             self._close(self.path)
             return
@@ -79,13 +70,13 @@ class NativeRecorder:
                 recorded.unlink(missing_ok=True)
 
     def discard(self) -> None:
-        """Discard what was recorded."""
+        """Discard the recording."""
         self._close(None)
 
     @property
     def is_open(self) -> bool:
-        """Whether it is open in this process: in a forked child it is not."""
-        return self._recording is not None and self._pid == os.getpid()
+        """Return whether it is open in this process: in a forked child it is not."""
+        return self._recording is not None and self._pid == getpid()
 
     def _close(self, path: Path | None) -> None:
         if not self.is_open:
@@ -97,7 +88,7 @@ class NativeRecorder:
             raise OutputError(str(self.path), self._error(), "Is the disk full?")
 
     def _write_arrow(self, recorded: Path) -> None:
-        """In a process of its own: polars has threads, and this one may be a forked child, or about to end."""
+        """Convert in a separate process: polars has threads, and this one may be a forked child, or about to end."""
         done = run_child(_WRITER, recorded, self.path)
         if done.returncode:
             last = (done.stdout.strip().splitlines() or [f"exit code {done.returncode}"])[-1]

@@ -1,4 +1,4 @@
-"""Is the library in the cache the one that was built there, and can nobody else have put another in its place?"""
+"""Verify that the cached library is the one built there, and that nobody else could have replaced it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,18 @@ from typing import BinaryIO
 from tracebraid.errors import CaptureError
 from tracebraid.files import write_whole
 
-__all__ = ["as_built", "close_folder", "is_as_built", "keep_text", "kept_text", "note_built"]
-
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _MODE = 0o755
-"""Of the folder and the library: a user's own umask may let a group write."""
+"""Forbidden permissions of the folder and the library: a user's umask may let a group write."""
 _ROOT = 0
 _TEXT_BYTES = 1 << 16
-"""Of a text in the cache that is read: 30 lines of a compiler."""
+"""Maximum bytes read of a text in the cache: 30 lines of a compiler."""
 _DESCRIPTORS = "/proc/self/fd/"
-"""Where Linux shows the files that a process has open."""
+"""Linux's folder of a process's open files."""
 
 
 def close_folder(folder: Path) -> None:
-    """Make a folder of the cache that only this user writes.
-
-    Raises:
-        CaptureError: it belongs to another user, or is a link.
-        OSError: it cannot be made.
-    """
+    """Make a folder of the cache that only this user writes."""
     folder.mkdir(parents=True, exist_ok=True)
     status = folder.lstat()
     is_folder = stat.S_ISDIR(status.st_mode)
@@ -46,19 +39,14 @@ def close_folder(folder: Path) -> None:
 
 
 def note_built(library: Path) -> None:
-    """Keep what a library that was just built consists of; nobody else may write it from now on."""
+    """Record the hash of a newly built library, and remove write permission for others."""
     library.chmod(_MODE)
     content = {"sha256": _sha256(library), "size_bytes": library.stat().st_size}
     keep_text(_note(library), json.dumps(content) + "\n")
 
 
 def keep_text(path: Path, text: str) -> None:
-    """Write a text that nobody else may write.
-
-    Raises:
-        OutputError: it cannot be written.
-        OSError: it is in other hands already.
-    """
+    """Write a text file that nobody else may write."""
     write_whole(path, [text.encode()], overwrite=True)
     path.chmod(_MODE)
 
@@ -72,14 +60,14 @@ def kept_text(path: Path) -> str:
 
 
 def is_as_built(library: Path) -> bool:
-    """Whether a library is there, whole as it was built, and in the hands of this user or of root alone."""
+    """Return whether a library exists, unchanged since its build, and owned by this user or root."""
     with as_built(library) as name:
         return name is not None
 
 
 @contextmanager
 def as_built(library: Path) -> Iterator[str | None]:
-    """The name under which to load a library within the block; None where it is not there as it was built.
+    """The name under which to load a library within the block; None if it is not there as it was built.
 
     The name is that of the file that was checked, whatever is put in its place or in that of a folder above it.
     """

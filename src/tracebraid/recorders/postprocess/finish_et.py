@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 from tracebraid.model.et_names import PROCESS_ROOT, THREAD_ROOT
 from tracebraid.model.execution_trace import MISSING_PARENT
-from tracebraid.model.finding import Finding
-from tracebraid.model.finding_code import FindingCase, FindingCode
-from tracebraid.recorders.postprocess.escape_names import Edit, escape_names
-
-__all__ = ["repair_execution_trace"]
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.recorders.postprocess.edits import Edit, escape_names
 
 _PROCESS, _THREAD = PROCESS_ROOT.encode(), THREAD_ROOT.encode()
 _NODE = re.compile(
@@ -39,19 +37,15 @@ class _Node:
 
 
 def repair_execution_trace(
-    text: bytes | mmap.mmap, names_never_escaped: bool = False
+    text: bytes | mmap.mmap, unescaped_names: bool = False
 ) -> tuple[list[Edit], list[Finding]]:
     """The edits that complete a recorder's file, in order, and findings about them.
 
     Names are escaped; a file that ends in the middle is ended after its last whole node, with the node of the
     process; a node whose parent was never written (it was open at stop(), or raised) is attached to its thread's
     root, with the attribute `tracebraid_missing_parent` naming the parent that is not there.
-
-    Args:
-        text: the file.
-        names_never_escaped: whether its writer is known to escape no name.
     """
-    edits, findings = escape_names(text, "et", names_never_escaped)
+    edits, findings = escape_names(text, "et", unescaped_names)
     nodes = [_Node(int(m[1]), m[2], int(m[3]), m.span(3), m.end()) for m in _NODE.finditer(text)]
     end = _end_of_unfinished(text)
     if end is not None:
@@ -66,7 +60,7 @@ def repair_execution_trace(
 
 
 def _end_of_unfinished(text: bytes | mmap.mmap) -> int | None:
-    """Where the last whole node of a file without an end ends, 0 where it has none; None for a finished file."""
+    """Return the end of the last complete node of an unfinished file, 0 if it has none; None for a finished file."""
     if _FINISHED.search(bytes(text[-_TAIL_BYTES:])):
         return None
     at = text.rfind(_END_OF_NODE)
@@ -74,7 +68,7 @@ def _end_of_unfinished(text: bytes | mmap.mmap) -> int | None:
 
 
 def _ended(text: bytes | mmap.mmap, end: int, known: set[int]) -> tuple[list[Edit], list[Finding]]:
-    """The end of a file that has none: the recorder was killed, or its disk was full. Adds the process to `known`."""
+    """Make the end of an unfinished file, whose recorder was killed or ran out of disk. Adds the process to `known`."""
     if not end:
         return [], [Finding(FindingCode.EXECUTION_TRACE_EMPTY)]
     process = b"" if 1 in known else b",\n      " + _root(1, _PROCESS, 0)

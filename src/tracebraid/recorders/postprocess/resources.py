@@ -7,11 +7,9 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["resources_dir", "save_generated_kernels"]
-
 
 def resources_dir(et_path: str, create: bool) -> str | None:
-    """`<stem>_resources` beside the trace; None where it is not there and is not to be made, or cannot be made.
+    """Return `<stem>_resources` beside the trace; None if missing and not requested, or it cannot be created.
 
     The stem of `et.json.gz` is `et.json`, as PyTorch has it.
     """

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import os
 from typing import Protocol
 
 from tracebraid.errors import CaptureError
+from tracebraid.recorders.own_process import getpid
 
-__all__ = ["active_capture", "become_active", "leave_active", "refuse_second"]
 
-
-class _Guest(Protocol):
+class _Replaceable(Protocol):
     """The interface of an active capture that is needed here."""
 
     is_guest: bool
 
-    def give_way(self) -> None:
+    def stop_for_other(self) -> None:
         """End, for another one."""
 
 
 class _Active:
     """The active capture and its process: a forked child has none."""
 
-    capture: _Guest | None = None
+    capture: _Replaceable | None = None
     pid = 0
 
 
-def active_capture() -> _Guest | None:
+def active_capture() -> _Replaceable | None:
     """The capture that is active in this process."""
-    return _ACTIVE.capture if _ACTIVE.pid == os.getpid() else None
+    return _ACTIVE.capture if _ACTIVE.pid == getpid() else None
 
 
-def become_active(capture: _Guest) -> None:
+def become_active(capture: _Replaceable) -> None:
     """Make a capture the active one."""
-    _ACTIVE.capture, _ACTIVE.pid = capture, os.getpid()
+    _ACTIVE.capture, _ACTIVE.pid = capture, getpid()
 
 
 def leave_active() -> None:
@@ -41,18 +39,14 @@ def leave_active() -> None:
     _ACTIVE.capture = None
 
 
-def refuse_second(capture: _Guest) -> None:
-    """Have the capture that is active, if there is one, give way to another one.
-
-    Raises:
-        CaptureError: it is not one that gives way.
-    """
+def refuse_second(capture: _Replaceable) -> None:
+    """Have the capture that is active, if there is one, give way to another one."""
     active = active_capture()
     if active is None:
         return
     if not active.is_guest or capture.is_guest:
-        raise CaptureError("a capture is active in this process already. Leave that one first")
-    active.give_way()
+        raise CaptureError("a capture is already active in this process. End it first")
+    active.stop_for_other()
 
 
 _ACTIVE = _Active()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator
@@ -13,9 +12,12 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from tracebraid.errors import CaptureError, CaptureWarning, TracebraidError
 from tracebraid.files import make_folder, refuse_existing
+from tracebraid.model.capture_facts import COSTS
 from tracebraid.model.check import Check
 from tracebraid.recorders.backends.choose import choose
 from tracebraid.recorders.backends.other_profilers import profiler_is_active
+from tracebraid.recorders.guard import Guard
+from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.session.active import become_active, leave_active, refuse_second
 from tracebraid.recorders.session.manifest import manifest, manifest_path, write_manifest
 from tracebraid.recorders.session.numbered import numbered_folder
@@ -25,8 +27,6 @@ from tracebraid.recorders.session.settings import Settings
 from tracebraid.recorders.session.termination import Termination
 from tracebraid.recorders.session.window import pair_of
 from tracebraid.recorders.session.world import World, world
-
-__all__ = ["Capture", "CapturedFunction"]
 
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result", covariant=True)
@@ -70,18 +70,19 @@ class Capture(ContextDecorator):
         self.checked: Check | None = None
         self.loops: list[dict[str, Any]] = []
         self.is_guest = is_guest
-        self.has_given_way = False
+        self.has_stopped_for_other = False
         self._at_end = at_end
         self._warn = warn or _warn
         self._recording = self._new_recording()
         self._pid: int | None = None
         self._has_manifest = False
+        self._costs: dict[str, Any] = {}
         self._world = World(0, 1, "alone")
 
     def __call__(  # type: ignore[override]
         self, function: Callable[_Arguments, _Result]
     ) -> CapturedFunction[_Arguments, _Result]:
-        """Capture each call of a function; it gets an attribute `capture`, whose `step()` ends an iteration."""
+        """Capture each call of a function, whose attribute `capture` has the method `step()` to end an iteration."""
         decorated: Any = super().__call__(function)
         decorated.capture = self
         return cast("CapturedFunction[_Arguments, _Result]", decorated)
@@ -91,7 +92,7 @@ class Capture(ContextDecorator):
 
         Raises:
             CaptureError: another capture or a profiler is active in this process.
-            OutputError: the folder cannot be written, or holds this rank's files of another run.
+            OutputError: the folder cannot be written, or contains this rank's files of another run.
         """
         return self.begin(first_step=0)
 
@@ -105,11 +106,11 @@ class Capture(ContextDecorator):
         Raises:
             CaptureError: another capture or a profiler is active in this process; or the native recorder was asked
                 for, and cannot be built.
-            OutputError: the folder cannot be written, or holds this rank's files of another run.
+            OutputError: the folder cannot be written, or contains this rank's files of another run.
         """
         refuse_second(self)
         if not self.is_guest and profiler_is_active():
-            raise CaptureError("a profiler is active in this process. Leave it before the capture begins")
+            raise CaptureError("a profiler is active in this process. End it before the capture begins")
         self._locate(anew=True)
         self._find_folder()
         # Building the native recorder takes some 15 seconds: it must not fall into a step.
@@ -117,10 +118,11 @@ class Capture(ContextDecorator):
         if not self.settings.overwrite:
             refuse_existing(self._targets())
         self._has_manifest = False
-        self._pid = os.getpid()
+        self._costs = {}
+        self._pid = getpid()
         become_active(self)
         self._termination = Termination(
-            self.finish, lambda error: self._warn(f"what was recorded is lost: {error}")
+            self.finish, lambda error: self._warn(f"the recording is lost: {error}")
         )
         self._termination.watch()
         self._recording = self._new_recording()
@@ -137,9 +139,9 @@ class Capture(ContextDecorator):
         """An iteration is over; to be called once for each, at its end.
 
         Raises:
-            CaptureError: outside of the context.
+            CaptureError: outside the context.
         """
-        if self._pid is None and not self.has_given_way:
+        if self._pid is None and not self.has_stopped_for_other:
             raise CaptureError("step() belongs inside `with tracebraid.capture(...) as cap:`")
         if not self._is_active:
             return
@@ -147,6 +149,8 @@ class Capture(ContextDecorator):
             if self._recording.step():
                 # The manifest is written now, as the process may be killed later.
                 self._write_manifest(None)
+                if self._calibrate():
+                    self._write_manifest(None)
 
     def __exit__(
         self,
@@ -154,11 +158,11 @@ class Capture(ContextDecorator):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Write what was recorded, also when the loop raised: the exception is propagated."""
+        """Write the recording, even if the loop raised; the exception is propagated."""
         self.finish("end" if kind is None else kind.__name__)
 
     def finish(self, ended_by: str = "end") -> None:
-        """Write what was recorded, and end the capture; where it is over already, nothing happens.
+        """Write the recording, and end the capture; no effect if it has ended already.
 
         Args:
             ended_by: `end`, the name of an exception, or of a signal.
@@ -166,21 +170,23 @@ class Capture(ContextDecorator):
         if not self._is_active:
             return
         with self._termination.held():
-            # A loop that an exception or a signal ended was inside of a step.
+            # A loop that an exception or a signal ended was inside a step.
             self._recording.end_step(is_step=ended_by != "end" and not self.is_guest)
             self._recording.finish()
+            if ended_by == "end" and not self.is_guest:
+                self._calibrate()
             self._leave()
             self._locate()
             self._write_manifest(ended_by)
         self._termination.leave()
         if not self.is_guest:
-            self._warn_of_nothing(ended_by)
+            self._warn_nothing_recorded(ended_by)
         if self._at_end is not None:
             self._at_end(self)
 
-    def give_way(self) -> None:
-        """End for a capture of the program's own; without a manifest where nothing was written."""
-        self.has_given_way = True
+    def stop_for_other(self) -> None:
+        """End in favour of a capture of the program's own; without a manifest if nothing was written."""
+        self.has_stopped_for_other = True
         if self._recording.progress.has_files:
             self.finish()
             return
@@ -190,22 +196,22 @@ class Capture(ContextDecorator):
 
     @property
     def windows(self) -> list[dict[str, Any]]:
-        """What the manifest says of each window."""
+        """Manifest entry of each window."""
         return self._recording.progress.windows
 
     @property
     def steps_seen(self) -> int:
-        """How many steps have ended."""
+        """Return how many steps have ended."""
         return self._recording.progress.steps_seen
 
     @property
     def steps_counted_by(self) -> str:
-        """What ends a step: `step()`, `optimizer` or `module`."""
+        """Event that ends a step: `step()`, `optimizer` or `module`."""
         return self._recording.progress.counted.by
 
     @property
     def is_complete(self) -> bool:
-        """Whether all windows are recorded and written."""
+        """Return whether all windows are recorded and written."""
         return self._recording.progress.is_complete and self._recording.progress.has_files
 
     @property
@@ -215,7 +221,7 @@ class Capture(ContextDecorator):
 
     @property
     def _is_active(self) -> bool:
-        return self._pid == os.getpid()
+        return self._pid == getpid()
 
     def _new_recording(self) -> Recording:
         return Recording(Target(self.out_dir, self.settings, self._locate), self._warn_of_loss)
@@ -225,7 +231,7 @@ class Capture(ContextDecorator):
         leave_active()
 
     def _locate(self, anew: bool = False) -> int:
-        """The current rank; that of torch.distributed is kept after its groups are destroyed."""
+        """Return the current rank; that of torch.distributed is kept after its groups are destroyed."""
         if anew or self._world.source != "torch.distributed":
             self._world = world()
             self.rank = self._world.rank
@@ -238,12 +244,20 @@ class Capture(ContextDecorator):
             self.out_dir = numbered_folder(self.out_dir, self._targets)
         make_folder(self.out_dir)
 
+    def _calibrate(self) -> bool:
+        """Measure the costs of recording, once; a failure leaves them unknown. Return whether they are new."""
+        if not self.settings.calibrate or self._costs:
+            return False
+        with Guard(lambda error: None):
+            self._costs = self._recording.measure_costs()
+        return bool(self._costs)
+
     def _warn_of_loss(self, message: str) -> None:
         # A guest's losses are reported by the launcher at the end.
         if not self.is_guest:
             self._warn(message)
 
-    def _warn_of_nothing(self, ended_by: str) -> None:
+    def _warn_nothing_recorded(self, ended_by: str) -> None:
         """Warn that no window opened; a lost window is reported elsewhere."""
         if self.windows:
             return
@@ -269,10 +283,11 @@ class Capture(ContextDecorator):
             "loops": self.loops,
         }
         data = manifest(self.settings, self._world, self._recording.progress.times, self.windows, ending)
+        data[COSTS] = self._costs or None
         may_replace = self.settings.overwrite or self._has_manifest
         try:
             if not may_replace and not self._recording.progress.has_files:
-                # Files that are there by now are another process's, and so is the name of the manifest beside them.
+                # Files that exist by now are another process's, and so is the name of the manifest beside them.
                 refuse_existing(self._targets())
             write_manifest(self.out_dir, data, may_replace)
             self._has_manifest = True

@@ -14,21 +14,12 @@ from typing import Any
 from tracebraid.files import write_whole
 from tracebraid.model.finding import Finding
 from tracebraid.recorders.needs_torch import torch
+from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.session.overhead import StepTimes
 from tracebraid.recorders.session.settings import Settings
 from tracebraid.recorders.session.window import Window
 from tracebraid.recorders.session.world import World, devices
 from tracebraid.version import __version__
-
-__all__ = [
-    "SCHEMA",
-    "lost_window",
-    "manifest",
-    "manifest_path",
-    "surroundings",
-    "window_data",
-    "write_manifest",
-]
 
 SCHEMA = "tracebraid-manifest-1"
 
@@ -48,14 +39,14 @@ def surroundings() -> dict[str, Any]:
         "hip": torch.version.hip,
         "devices": devices(),
         "host": socket.gethostname(),
-        "pid": os.getpid(),
+        "pid": getpid(),
         "cpus": os.cpu_count(),
         "command_line": list(sys.orig_argv),
     }
 
 
 def window_data(window: Window, folder: Path, failure: str, complete: bool) -> dict[str, Any]:
-    """One window: its steps, its files with their sizes in bytes, findings about them, why it failed."""
+    """One window: its steps, its files with their sizes in bytes, findings, facts about the process, why it failed."""
     at = window.folder.relative_to(folder)
     return {
         "steps": window.steps,
@@ -65,6 +56,7 @@ def window_data(window: Window, folder: Path, failure: str, complete: bool) -> d
             {"path": str(at / name), "size_bytes": size} for name, size in sorted(window.sizes_bytes.items())
         ],
         "findings": [_finding(finding) for finding in window.findings],
+        "process": window.process,
     }
 
 
@@ -80,15 +72,7 @@ def manifest(
     windows: list[dict[str, Any]],
     ending: dict[str, Any],
 ) -> dict[str, Any]:
-    """The manifest of a rank.
-
-    Args:
-        settings: what was asked for.
-        world: rank and world.
-        times: durations of the steps.
-        windows: what `window_data` gives, of each.
-        ending: `steps_seen`, `ended_by` and what else belongs to the loop as a whole.
-    """
+    """The manifest of a rank."""
     return {
         "schema": SCHEMA,
         **surroundings(),
@@ -107,11 +91,7 @@ def manifest(
 
 
 def write_manifest(folder: Path, data: dict[str, Any], overwrite: bool) -> None:
-    """Write it.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
+    """Write it."""
     text = json.dumps(data, indent=2, default=str) + "\n"
     write_whole(manifest_path(folder, data["rank"]), [text.encode()], overwrite)
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from tracebraid.files import writing
 
-__all__ = ["numbered_folder"]
-
 _RUN = "run_"
 _MARK = ".tracebraid-run"
 _JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID", "SLURM_STEP_ID")
@@ -19,16 +17,7 @@ _JOB = ("TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "SLURM_JOB_ID", "SL
 
 
 def numbered_folder(parent: Path, files: Callable[[], Iterable[Path]] = tuple) -> Path:
-    """The folder of this run inside of a parent: that of the newest run, if another rank of this one made it.
-
-    Args:
-        parent: the folder of all runs.
-        files: what this process would write into the parent itself; if one of these exists in a run's folder,
-            that run is another one.
-
-    Raises:
-        OutputError: the parent cannot be written.
-    """
+    """Return this run's folder inside a parent: the newest, if another rank of this run created it."""
     job = _job()
     names = [path.relative_to(parent) for path in files()]
     with writing(parent):

@@ -1,4 +1,4 @@
-"""The progress of a capture in the followed loop: its steps, their position in the schedule, what was recorded."""
+"""Progress of a capture in the followed loop: steps, position in the schedule, recorded windows."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import Any
 from tracebraid.recorders.session.overhead import StepTimes
 from tracebraid.recorders.session.schedule import Action, Schedule
 
-__all__ = ["Counted", "Progress"]
-
 
 @dataclass(frozen=True)
 class Counted:
-    """What ends a step.
+    """Event that ends a step.
 
     Args:
         by: `step()`, `optimizer` or `module`.
-        name: the class of that optimizer or module; "" where the program calls `step()` itself.
+        name: the class of that optimizer or module; "" if the program calls `step()` itself.
     """
 
     by: str = "step()"
@@ -46,7 +44,7 @@ class Progress:
 
     @property
     def action(self) -> Action:
-        """What happens during the step that has begun."""
+        """Phase of the current step."""
         return self._schedule.action(self._position)
 
     @property
@@ -56,12 +54,12 @@ class Progress:
 
     @property
     def opens_window(self) -> bool:
-        """Whether this step is the first one of a window, with its warm-up."""
+        """Return whether this step is the first one of a window, with its warm-up."""
         return self._position == self._schedule.opening(self._position)
 
     @property
     def closes_window(self) -> bool:
-        """Whether this step is the last one of a window."""
+        """Return whether this step is the last one of a window."""
         return (
             self.action is Action.RECORD
             and self._position + 1 == self._schedule.opening(self._position) + self._schedule.traced
@@ -74,25 +72,21 @@ class Progress:
 
     @property
     def is_postponed(self) -> bool:
-        """Whether a window opened later than the schedule has it, or has not opened for that reason."""
+        """Return whether a window opened later than the schedule has it, or has not opened for that reason."""
         return self._delay > 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether this step is after the last window."""
+        """Return whether this step is after the last window."""
         return self._position >= self._schedule.skip_first + self._schedule.repeat * self._schedule.cycle
 
     @property
     def has_files(self) -> bool:
-        """Whether a window was written."""
+        """Return whether a window was written."""
         return any(window["files"] for window in self.windows)
 
     def postpone(self, recorded: int = 0) -> None:
-        """Have the window of this step open with the next step, at the earliest.
-
-        Args:
-            recorded: how many of its steps were recorded, and are discarded.
-        """
+        """Have the window of this step open with the next step, at the earliest."""
         self.times.forget_traced(recorded)
         self._delay = self.steps_seen + 1 - self._schedule.opening(self._position)
         self._is_disturbed = True

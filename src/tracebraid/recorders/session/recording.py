@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tracebraid.errors import TracebraidError
 from tracebraid.recorders.backends.other_profilers import OtherProfilers
+from tracebraid.recorders.own_process import get_ident, getpid
+from tracebraid.recorders.session.calibration import measured_costs
 from tracebraid.recorders.session.manifest import lost_window, window_data
 from tracebraid.recorders.session.progress import Counted, Progress
 from tracebraid.recorders.session.schedule import Action
 from tracebraid.recorders.session.settings import Settings
 from tracebraid.recorders.session.window import Window
-
-__all__ = ["Recording", "Target"]
 
 _OTHER_PROFILER = (
     "another profiler was active where a window was to open, and Kineto has one session per process"
@@ -29,7 +28,7 @@ _OTHER_THREAD = (
 
 @dataclass(frozen=True)
 class Target:
-    """Where the windows go.
+    """Destination of the windows.
 
     Args:
         out_dir: the folder of the capture.
@@ -50,7 +49,7 @@ class Recording:
     """Both recorders, over the windows of the loop that is followed.
 
     Args:
-        target: where the windows go.
+        target: destination of the windows.
         on_loss: called with a message on each lost window.
     """
 
@@ -59,9 +58,9 @@ class Recording:
         self._target = target
         self._on_loss = on_loss
         self._earlier: Progress | None = None
-        self._others = OtherProfilers(self._give_way)
+        self._others = OtherProfilers(self._stop_for_other)
         self._window: Window | None = None
-        self._pid = os.getpid()
+        self._pid = getpid()
         self._thread = 0
         self._step_began_ns = 0
         self._abandoned: tuple[int, Window] | None = None
@@ -93,18 +92,14 @@ class Recording:
         return closed
 
     def end_step(self, is_step: bool = True) -> bool:
-        """End the step in the window, if there is one: whether it was recorded.
-
-        Args:
-            is_step: whether it was one, and not only what came after the last one.
-        """
+        """End the step in the window, if there is one: whether it was recorded."""
         if self._window is None or not self._window.is_in_step:
             return False
         self._window.end_step(self.progress.steps_seen, is_step)
         return True
 
     def finish(self) -> None:
-        """Write what was recorded. If the last followed loop has no files, those of an earlier one stay."""
+        """Write the recording. If the last followed loop has no files, those of an earlier one remain."""
         if self._is_out_of_reach:
             self._abandon_window()
         self._close_window(complete=False)
@@ -118,6 +113,14 @@ class Recording:
             self.progress.windows.append(lost_window(_OTHER_PROFILER))
             self._on_loss(f"nothing was recorded: {_OTHER_PROFILER}")
 
+    def measure_costs(self) -> dict[str, Any]:
+        """Measure what recording costs; empty where a profiler is open, or nothing was recorded."""
+        is_open = self._window is not None or self._abandoned is not None or self._others.is_active
+        if is_open or not self.progress.has_files:
+            return {}
+        with self._others.not_this():
+            return measured_costs(self._target.settings)
+
     def discard(self) -> None:
         """Release the recorders, without writing anything."""
         if self._is_out_of_reach:
@@ -129,7 +132,7 @@ class Recording:
 
     def _count(self, counted: Counted, first_step: int) -> None:
         self.progress = Progress(self._target.settings.schedule, counted, first_step)
-        self._thread = threading.get_ident()
+        self._thread = get_ident()
         self._begin_step()
         self._step_began_ns = time.perf_counter_ns()
 
@@ -149,16 +152,16 @@ class Recording:
                 with self._others.not_this():
                     self._window.begin_step(progress.steps_seen)
         except (TracebraidError, RuntimeError) as error:
-            self._give_up(error)
+            self._abort(error)
 
-    def _give_way(self) -> None:
+    def _stop_for_other(self) -> None:
         """Another profiler begins, on any thread: end our session, as two at once would corrupt both."""
-        if self._window is None or self._pid != os.getpid():
+        if self._window is None or self._pid != getpid():
             return
         if self._is_out_of_reach:
             self._abandon_window()
             return
-        if threading.get_ident() == self._thread:
+        if get_ident() == self._thread:
             self.end_step(is_step=False)
         recorded = len(self._window.steps)
         self._discard_window()
@@ -166,12 +169,14 @@ class Recording:
 
     def _open_window(self) -> None:
         rank = self._target.locate()
-        self._window = Window(self._target.folder(self.progress.window), rank, self._target.settings)
+        self._window = Window(
+            self._target.folder(self.progress.window), rank, self._target.settings, self.progress.times
+        )
         with self._others.not_this():
             self._window.prepare(self._replaceable())
 
     def _replaceable(self) -> list[Path]:
-        """What was recorded of the loop that was followed before this one."""
+        """Recording of the previously followed loop."""
         windows = [] if self._earlier is None else self._earlier.windows
         return [self._target.out_dir / file["path"] for window in windows for file in window["files"]]
 
@@ -202,7 +207,7 @@ class Recording:
             self._on_loss(f"the window of steps {window.steps} is lost: {failure}")
         return True
 
-    def _give_up(self, error: Exception) -> None:
+    def _abort(self, error: Exception) -> None:
         window = self._window
         assert window is not None, "there is a window to give up"
         self._discard_window()
@@ -211,11 +216,12 @@ class Recording:
 
     @property
     def _is_out_of_reach(self) -> bool:
-        """Whether a window is open whose session belongs to another thread: ending it here would crash the process.
+        """Return whether a window is open whose session belongs to another thread: ending it here would crash the
+        process.
 
         A session that records all threads belongs to none; one with allocations belongs to the thread that began it.
         """
-        is_of_thread = self._target.settings.memory and threading.get_ident() != self._thread
+        is_of_thread = self._target.settings.memory and get_ident() != self._thread
         return self._window is not None and is_of_thread
 
     def _abandon_window(self) -> None:
@@ -228,7 +234,7 @@ class Recording:
 
     def _end_abandoned(self) -> None:
         """End the session that was out of reach, if this is its thread: a process that ends with it open crashes."""
-        if self._abandoned is not None and self._abandoned[0] == threading.get_ident():
+        if self._abandoned is not None and self._abandoned[0] == get_ident():
             with self._others.not_this():
                 self._abandoned[1].discard()
 

@@ -1,4 +1,4 @@
-"""When to record: which step of a loop belongs to which window, in the words of `torch.profiler.schedule`."""
+"""Schedule of recording: the window of each loop step, in the terms of `torch.profiler.schedule`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ from enum import Enum
 
 from tracebraid.errors import ArgumentError
 
-__all__ = ["Action", "Schedule"]
-
 
 class Action(Enum):
-    """What happens during a step."""
+    """Phase of a step."""
 
-    SKIP = "not recorded: one of the first steps, which set things up"
-    WAIT = "not recorded: a steady step"
-    WARMUP = "the profiler runs, what it records is discarded"
-    RECORD = "recorded"
+    SKIP = "skip"
+    """Not recorded: one of the first steps, which set things up."""
+    WAIT = "wait"
+    """Not recorded: a steady step."""
+    WARMUP = "warmup"
+    """The profiler runs; its data is discarded."""
+    RECORD = "record"
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Which steps are recorded: after `skip_first` steps, `repeat` times `wait`, `warmup`, then `active` steps.
+    """Schedule of recorded steps: after `skip_first` steps, `repeat` times `wait`, `warmup`, then `active` steps.
 
     Args:
         skip_first: steps to leave out at the start (compilation, DDP's new buckets, allocators that grow).
-        wait: steps before each warm-up; they are what the traced steps are compared with.
+        wait: steps before each warm-up, with which traced steps are compared.
         warmup: steps during which the profiler already runs, so that its own start is not in the trace.
         active: steps to record; they make one window, with one pair of files.
         repeat: number of windows.
@@ -66,11 +67,11 @@ class Schedule:
 
     @property
     def steps_needed(self) -> int:
-        """How many steps a loop must have for the first window to be whole."""
+        """Return how many steps a loop must have for the first window to be whole."""
         return self.first_recorded + self.active
 
     def action(self, step: int) -> Action:
-        """What happens during a step, counted from 0."""
+        """Return the phase of a step, counted from 0."""
         if step < self.skip_first:
             return Action.SKIP
         window, position = divmod(step - self.skip_first, self.cycle)
@@ -79,7 +80,7 @@ class Schedule:
         return Action.WARMUP if position < self.wait + self.warmup else Action.RECORD
 
     def opening(self, step: int) -> int:
-        """The first step of the window that a step belongs to, or waits for: that of its warm-up, where it has one."""
+        """Return the first step of a step's current or next window, including warm-up."""
         return self.skip_first + self.window(step) * self.cycle + self.wait
 
     def window(self, step: int) -> int:

@@ -1,4 +1,4 @@
-"""What to capture, how, and where to: for one process, or for all that `tracebraid capture` starts."""
+"""Settings of a capture: content, method and destination, for one process or all that `tracebraid capture` starts."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from tracebraid.errors import CaptureError
 from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.version import __version__
 
-__all__ = ["BACKENDS", "STEPS_BY", "Settings"]
-
 BACKENDS = ("auto", "native", "torch")
-"""Who can record Execution Traces; `auto` is the native recorder where it can be built."""
+"""Recorders of Execution Traces; `auto` is the native recorder if it can be built."""
 
 STEPS_BY = ("auto", "optimizer", "module")
-"""What ends the steps of a program that does not mark them."""
+"""Events that end the steps of a program that does not mark them."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to capture.
+    """Settings of a capture.
 
     Args:
         out_dir: the folder for the files.
@@ -29,10 +27,11 @@ class Settings:
         memory: whether to record allocations.
         overwrite: whether files of an earlier run may be replaced.
         nsys: whether Nsight Systems, which runs outside, records the times instead of Kineto.
-        new: whether the files go to a new folder inside of `out_dir`: `run_1`, `run_2` and so on.
+        new: whether the files go to a new folder inside `out_dir`: `run_1`, `run_2` and so on.
         steps_by: what ends a step of a program that does not mark it: `optimizer`, `module` (a call of the outermost
             one), or `auto`: the optimizer, else the module.
         recorder: who records the Execution Trace: `native`, `torch`, or `auto`.
+        calibrate: whether to measure the costs of recording after a window.
     """
 
     out_dir: str
@@ -44,6 +43,7 @@ class Settings:
     recorder: str = "auto"
     new: bool = False
     steps_by: str = "auto"
+    calibrate: bool = True
 
     def to_json(self) -> str:
         """The settings as text."""
@@ -51,12 +51,7 @@ class Settings:
 
     @staticmethod
     def from_json(text: str) -> Settings:
-        """The settings from text.
-
-        Raises:
-            CaptureError: it is no text of `to_json`, or of another version's.
-            ArgumentError: the schedule makes no sense.
-        """
+        """The settings from text."""
         try:
             members = json.loads(text)
             return Settings(**{**members, "schedule": Schedule(**members["schedule"])})

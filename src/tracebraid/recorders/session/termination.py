@@ -10,17 +10,16 @@ from contextlib import contextmanager
 from types import FrameType
 
 from tracebraid.recorders.guard import Guard
-
-__all__ = ["Termination"]
+from tracebraid.recorders.own_process import getpid
 
 
 class Termination:
     """Finishes a capture when SIGTERM comes, and keeps Ctrl-C out of moments when files are half written.
 
-    Handlers that the program has set stay; outside the main thread, where Python allows none, no handler is set.
+    Handlers of the program remain; outside the main thread, where Python allows none, no handler is set.
 
     Args:
-        finish: writes what was recorded; called with `SIGTERM`.
+        finish: writes the recording; called with `SIGTERM`.
         on_failure: called with what `finish` raises; the signal has its effect all the same.
     """
 
@@ -32,7 +31,7 @@ class Termination:
         self._previous: dict[int, object] = {}
 
     def watch(self) -> None:
-        """Set handlers for both signals, where they have the default."""
+        """Set handlers for both signals if they have the default."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number, default in (
@@ -43,7 +42,7 @@ class Termination:
                 self._previous[number] = signal.signal(number, self._on_signal)
 
     def leave(self) -> None:
-        """Restore the previous handlers, where the program has not replaced ours since."""
+        """Restore the previous handlers, unless the program has replaced ours since."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in list(self._previous):
@@ -74,4 +73,4 @@ class Termination:
         with self._guard:
             self._finish("SIGTERM")
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(getpid(), signal.SIGTERM)

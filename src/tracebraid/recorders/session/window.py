@@ -14,12 +14,12 @@ from tracebraid.recorders.backends.kineto import KinetoRecorder
 from tracebraid.recorders.backends.nsys import NsysRecorder
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.observer import ExecutionTraceObserver
+from tracebraid.recorders.session.overhead import StepTimes
+from tracebraid.recorders.session.process_facts import ProcessFacts
 from tracebraid.recorders.session.settings import Settings
 
-__all__ = ["Window", "pair_of"]
-
 _TAIL = "after the last step"
-"""The name of what was recorded after the last step, up to the end of the process."""
+"""Name of the part after the last step, up to the end of the process."""
 
 
 def pair_of(folder: Path, rank: int) -> tuple[Path, Path]:
@@ -31,12 +31,13 @@ class Window:
     """Both recorders over some steps: `prepare`, `start`, steps, `stop`, `write`; or `discard` at any time.
 
     Args:
-        folder: where its files go.
-        rank: whose they are.
+        folder: the folder of its files.
+        rank: the rank.
         settings: what to record.
+        times: durations of the steps so far.
     """
 
-    def __init__(self, folder: Path, rank: int, settings: Settings) -> None:
+    def __init__(self, folder: Path, rank: int, settings: Settings, times: StepTimes) -> None:
         self.folder = folder
         self.steps: list[int] = []
         self.findings: list[Finding] = []
@@ -45,6 +46,7 @@ class Window:
         self._et, self._kineto = pair_of(folder, rank)
         self._observer = ExecutionTraceObserver(settings.recorder, settings.overwrite, finish_at_exit=False)
         self._times: KinetoRecorder | NsysRecorder | None = None
+        self._facts = ProcessFacts(times)
         self._is_running = False
         self._annotation: Any = None
         self._renamed: dict[str, str] = {}
@@ -55,20 +57,17 @@ class Window:
         return self._et, self._kineto
 
     @property
+    def process(self) -> dict[str, Any]:
+        """Facts about the process while it was recorded; empty before it is over."""
+        return self._facts.facts
+
+    @property
     def is_in_step(self) -> bool:
-        """Whether a step is being recorded."""
+        """Return whether a step is being recorded."""
         return self._annotation is not None
 
     def prepare(self, may_replace: Container[Path] = ()) -> None:
-        """Set both recorders up; the profiler warms up from here on.
-
-        Args:
-            may_replace: files that may be there already.
-
-        Raises:
-            CaptureError: another observer is active in this process.
-            OutputError: the folder cannot be written, or the files are there already.
-        """
+        """Set both recorders up; the profiler warms up from here on."""
         if not self._settings.overwrite:
             refuse_existing(path for path in self.paths if path not in may_replace)
         with writing(self.folder):
@@ -77,7 +76,7 @@ class Window:
         if self._settings.nsys:
             self._times = NsysRecorder(self._observer)
         else:
-            self._times = KinetoRecorder(self._kineto, self._settings, self._observer)
+            self._times = KinetoRecorder(self._kineto, self._settings, self._observer, self._facts)
 
     def begin_step(self, number: int) -> None:
         """Record from now on, if that is not so already, and mark the step that begins."""
@@ -87,12 +86,7 @@ class Window:
         self._annotation.__enter__()
 
     def end_step(self, number: int, is_step: bool = True) -> None:
-        """The step is over.
-
-        Args:
-            number: its number.
-            is_step: whether it was a step, and not only what came after the last one.
-        """
+        """The step is over."""
         if self._annotation is None:
             return
         self._annotation.__exit__(None, None, None)
@@ -114,11 +108,7 @@ class Window:
             self._times.stop()
 
     def write(self) -> None:
-        """Write the files, each whole or not at all.
-
-        Raises:
-            OutputError: one cannot be written; the other may be there.
-        """
+        """Write the files, each whole or not at all."""
         for old, new in self._renamed.items():
             self._observer.rename(old, new)
         self._observer.unregister_callback()
@@ -129,7 +119,7 @@ class Window:
             self.findings += found
 
     def abandon(self) -> None:
-        """Leave Kineto as it is, where it cannot be ended from here, and release the other recorder."""
+        """Leave Kineto running, since it cannot be ended from here, and release the other recorder."""
         self._observer.discard()
 
     def discard(self) -> None:

@@ -1,4 +1,4 @@
-"""Which rank of which world is this process, on which devices?"""
+"""Rank, world size and devices of this process."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any
 
 from tracebraid.recorders.needs_torch import torch
 
-__all__ = ["World", "devices", "world"]
-
 
 @dataclass(frozen=True)
 class World:
@@ -18,7 +16,7 @@ class World:
     Args:
         rank: its global rank.
         world_size: number of ranks.
-        source: where they come from: `torch.distributed`, `environment` (RANK and WORLD_SIZE), or `alone`.
+        source: their source: `torch.distributed`, `environment` (RANK and WORLD_SIZE), or `alone`.
         backend: the default process group's backend; None without one.
         process_groups: as torch.distributed describes them; empty without any.
     """

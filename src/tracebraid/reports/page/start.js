@@ -1,5 +1,9 @@
 // Hands the page's modules to the browser, and starts the first. An import map must be there before any module is
-// loaded, and names addresses only: so this is no module, and each of them becomes an address.
+// loaded: so this is no module. The page's policy knows the map's text by its hash.
+//
+// The packed modules take the place of MODULES, so that the hash of this script covers them: nothing else in the HTML
+// can name others. By `strict-dynamic` a script that stands in the HTML may import nothing, but one that it adds may:
+// so this script adds a copy of itself, which has the same hash.
 {
   const own = document.currentScript;
 
@@ -7,20 +11,14 @@
   const unpacked = (text) => {
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).json();
+    return new Response(stream).text();
   };
 
-  /** @param {Record<string, string>} modules */
-  const start = (modules) => {
-    /** @type {Record<string, string>} */
-    const imports = {};
-    for (const [name, source] of Object.entries(modules)) {
-      imports[name] = `data:text/javascript;charset=utf-8,${encodeURIComponent(source)}`;
-    }
+  /** @param {string} text an import map */
+  const start = (text) => {
     const map = document.createElement("script");
     map.type = "importmap";
-    map.nonce = own?.nonce ?? "";
-    map.textContent = JSON.stringify({ imports });
+    map.textContent = text;
     document.head.append(map);
     return import("tracebraid/main.js");
   };
@@ -39,6 +37,12 @@
     }
   };
 
-  const packed = document.getElementById("modules")?.textContent ?? "";
-  Promise.resolve(packed).then(unpacked).then(start).catch(fail);
+  if (own?.dataset.copy === undefined) {
+    const copy = document.createElement("script");
+    copy.dataset.copy = "";
+    copy.textContent = own?.textContent ?? "";
+    document.body.append(copy);
+  } else {
+    Promise.resolve("MODULES").then(unpacked).then(start).catch(fail);
+  }
 }

@@ -1,23 +1,29 @@
-"""What to change first: what each change saves, at most by bound, or as a replay measures it."""
+"""Report section: changes to make first, and the saving of each."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import polars as pl
 
+from tracebraid.model.answer_sentences import NEED_SENTENCES
 from tracebraid.model.answers import ADVICE
 from tracebraid.model.column import Column, Kind, Table
-from tracebraid.model.questions.advice import Advice
-from tracebraid.model.report.parts import Chart, ChartKind, DataTable, Facts, Note, Part, Section
-from tracebraid.model.report.run_results import RunResults
-from tracebraid.reports.advice import advice_frame, not_asked_lines
-from tracebraid.reports.units import duration, percent
-
-__all__ = ["changes"]
+from tracebraid.model.quantities import duration, percent
+from tracebraid.model.questions import Advice
+from tracebraid.model.report import (
+    Chart,
+    ChartKind,
+    DataTable,
+    Facts,
+    Missing,
+    Note,
+    Part,
+    RunResults,
+    Section,
+)
+from tracebraid.reports.advice import advice_frame
 
 _MOST_BARS = 12
-"""Items of the chart; the table has all."""
+"""Maximum items of the chart; the table has all."""
 
 _TABLE = Table(
     ADVICE.name,
@@ -29,74 +35,81 @@ _TABLE = Table(
     ),
 )
 _COLUMNS = (
-    *("item", "title", "saving_per_step_ns", "share", "further_per_step_ns", "gain_per_step_ns", "change"),
+    *(
+        "item",
+        "title",
+        "saving_per_step_ns",
+        "saving_low_per_step_ns",
+        "saving_high_per_step_ns",
+        "share",
+        "basis",
+        "change",
+    ),
     *("op", "subject", "call_site", "ranks", "count", "steps"),
 )
 _FORMULA = (
-    "What an item saves at most: of each step the time that its occurrences cover and that the step could be shorter "
-    "by, on the rank with the most, over the number of steps. Items overlap: 'beyond what stands above' counts what "
-    "no item before saves. A gain in a replay is what the step becomes shorter by when the dependency graph of the "
-    "run is replayed without that time (tracebraid advise)."
+    "What an item saves per step: by how much the step becomes shorter when the dependency graph of the run is "
+    "replayed without what its occurrences name, less what the profiler took for the host events in it. Where no "
+    "replay knows what follows from the change, the time of the step that the occurrences cover."
 )
 
 
 def changes(results: RunResults) -> Section | None:
-    """The section; None where no advice was asked."""
+    """Build the section; None without advice."""
     advice = results.advice
     if advice is None:
         return None
-    notes = [Note(line.removeprefix("note: ")) for line in not_asked_lines(advice)]
+    missing = [
+        Missing(f"advice on {', '.join(names)}", *NEED_SENTENCES[need], need.value)
+        for need, names in advice.unavailable_by_need.items()
+    ]
     if advice.items.is_empty():
-        parts: list[Part] = [Note("Nothing was found that saves enough."), *notes]
+        parts: list[Part] = [Note("No change saves enough."), *missing]
     else:
         table = DataTable("advice-table", "What to change, and where", advice_frame(advice), _TABLE, _COLUMNS)
-        parts = [_facts(advice), _chart(advice), table, *notes]
-    lead = "Items by the time that they save; each with its evidence and the change that mends it."
-    return Section("changes", "What to change first", parts, lead)
+        parts = [_facts(advice), _chart(advice), table, *missing]
+    lead = "Every item, the largest saving first, with where it is and what to change."
+    return Section("changes", "What to change, in full", parts, lead)
 
 
 def _facts(advice: Advice) -> Facts:
-    """What all items save together, and the first of them."""
-    first = advice_frame(advice).row(0, named=True)
-    share = min(advice.saving_per_step_ns / advice.step_ns, 1.0) if advice.step_ns else 0.0
-    whole = "a step" if advice.steps else "the whole trace, for no step is marked"
-    total = f"at most {duration(advice.saving_per_step_ns)} ({percent(share)}); overlaps are counted once"
+    """Return the total saving of all items."""
+    share = min(advice.saving_per_step_ns / advice.own_step_ns, 1.0) if advice.own_step_ns else 0.0
+    whole = "a step" if advice.steps else "the whole trace (no step is marked)"
+    own = (
+        [("without the profiler, about", duration(advice.own_step_ns))]
+        if advice.own_step_ns < advice.step_ns
+        else []
+    )
+    total = f"{duration(advice.saving_per_step_ns)} ({percent(share)}); overlaps are counted once"
     return Facts(
         [
-            (f"length of {whole}, on its slowest rank", duration(advice.step_ns)),
+            (f"length of {whole}", duration(advice.step_ns)),
+            *own,
             ("all items together save", total),
-            ("the first", f"{first['title']}: at most {_saved(first)}"),
         ]
     )
-
-
-def _saved(row: dict[str, Any]) -> str:
-    """What an item saves: at most, and in a replay."""
-    saved = f"{duration(row['saving_per_step_ns'])} ({percent(row['share'])})"
-    gain = row["gain_per_step_ns"]
-    return saved if gain is None else f"{saved}; {duration(gain)} in a replay without it"
 
 
 def _chart(advice: Advice) -> Chart:
     frame = advice_frame(advice)
     shown = frame.head(_MOST_BARS)
-    gain = pl.col("gain_per_step_ns").clip(0).fill_null(0)
     labels = [
         f"{item}. {title}" + (f": {op or subject}" if op or subject else "")
         for item, title, op, subject in shown.select("item", "title", "op", "subject").iter_rows()
     ]
     bars = shown.select(
         pl.Series("label", labels, dtype=pl.String),
-        pl.min_horizontal(gain, "saving_per_step_ns").alias("replayed"),
-        (pl.col("saving_per_step_ns") - gain).clip(0).alias("bound"),
+        pl.col("saving_low_per_step_ns").alias("low"),
+        (pl.col("saving_high_per_step_ns") - pl.col("saving_low_per_step_ns")).alias("interval"),
     )
-    replayed = frame.get_column("gain_per_step_ns").is_not_null().any()
-    series = [{"column": "replayed", "name": "gained in a replay", "colour": "series-1"}] if replayed else []
-    rest = "beyond that at most" if replayed else "at most"
-    series.append({"column": "bound", "name": rest, "colour": "series-2" if replayed else "series-1"})
+    series = [
+        {"column": "low", "name": "saved at least", "colour": "series-1"},
+        {"column": "interval", "name": "up to", "colour": "series-2"},
+    ]
     first = shown.row(0, named=True)
     saved = duration(first["saving_per_step_ns"])
-    summary = f"{frame.height} items; the first, {first['title']}, saves at most {saved}."
-    title = "Time at stake, per step" if advice.steps else "Time at stake"
-    options = {"unit": "ns", "title": "time at stake", "series": series}
+    summary = f"{frame.height} items; the first, {first['title']}, saves {saved}."
+    title = "Time saved, per step" if advice.steps else "Time saved"
+    options = {"unit": "ns", "title": "time saved", "series": series}
     return Chart("changes-saving", ChartKind.STACKED_BARS, title, summary, {"bars": bars}, options, _FORMULA)

@@ -21,9 +21,11 @@ from tracebraid.model.answers import (
 from tracebraid.model.column import Table
 from tracebraid.model.diff_sentences import caution_sentence
 from tracebraid.model.finding import Finding
-from tracebraid.model.questions.comparison import CautionCode, Comparison, GateOutcome, Verdict
-from tracebraid.model.report.bounded import most_rows
-from tracebraid.model.report.parts import (
+from tracebraid.model.quantities import duration, percent
+from tracebraid.model.questions import CautionCode, Comparison, GateOutcome, Verdict
+from tracebraid.model.report import (
+    Chart,
+    ChartKind,
     DataTable,
     Facts,
     Level,
@@ -31,21 +33,94 @@ from tracebraid.model.report.parts import (
     Part,
     Report,
     Section,
+    most_rows,
 )
 from tracebraid.reports.diff import verdict_line
 from tracebraid.reports.findings import alike, line_of_alike
-from tracebraid.reports.sections.comparison_charts import parts_chart, ranks_chart
-from tracebraid.reports.units import duration, percent
 
-__all__ = ["comparison_report"]
+_MOST_RANKS = 24
+"""Maximum bars of a chart; the table has more."""
+_TABLE_ROWS = 1_000
+_COLUMNS = ("part", "a_ns", "b_ns", "difference_ns")
+_TOTALS = Table(
+    "diff_part_totals",
+    "One row per part of the step.",
+    tuple(column for column in DIFF_PARTS.columns if column.name in _COLUMNS),
+)
+_ADD_UP = (
+    "Means over the steps and ranks that count. The differences of all parts add up to that of the step."
+)
+
+
+def parts_chart(found: Comparison) -> Chart | None:
+    """Chart the difference of each part of the step; None without parts."""
+    totals = {
+        part: found.parts.filter(pl.col("part") == part.value).select(
+            pl.col("a_ns", "b_ns", "difference_ns").sum()
+        )
+        for part in DiffPart
+    }
+    rows = [
+        {"part": code_name(part), **total.row(0, named=True)}
+        for part, total in totals.items()
+        if any(total.row(0))
+    ]
+    if not rows:
+        return None
+    frame = pl.DataFrame(rows, schema=_TOTALS.polars_schema())
+    bars = frame.select(pl.col("part").alias("label"), pl.col("difference_ns").alias("value"))
+    most = max(rows, key=lambda row: abs(row["difference_ns"]))
+    summary = (
+        f"Of {duration(found.difference_ns)} the most is {most['part']}: {duration(most['difference_ns'])}."
+    )
+    table = DataTable("rows-part-totals", "Parts of a step", frame, _TOTALS, formula=_ADD_UP)
+    options = {"unit": "ns", "title": "b - a, of a step", "colour": "series-1"}
+    title = "Difference of a step by its parts"
+    return Chart("origin-parts", ChartKind.BARS, title, summary, {"bars": bars}, options, _ADD_UP, table)
+
+
+def ranks_chart(found: Comparison) -> Chart:
+    """Chart the difference of each rank's step; of many ranks, the largest."""
+    ranks = found.steps.filter(pl.col("rank").is_not_null())
+    order = pl.col("difference_ns").abs().rank("ordinal", descending=True)
+    shown = ranks.filter(order <= _MOST_RANKS).sort("rank")
+    bars = shown.select(
+        pl.format("rank {}", "rank").alias("label"),
+        pl.col("difference_ns").alias("value"),
+        pl.col("low_ns").alias("low"),
+        pl.col("high_ns").alias("high"),
+    )
+    if bars.get_column("low").null_count() == bars.height:
+        bars = bars.drop("low", "high")
+    differences = shown.get_column("difference_ns").to_list()
+    least, most = duration(min(differences)), duration(max(differences))
+    few = shown.height == ranks.height
+    which = "each rank" if few else f"{shown.height} of {ranks.height:,} ranks, which differ most,"
+    summary = f"The mean step of {which} differs by {least} to {most}."
+    table = DataTable(
+        "rows-steps",
+        "Steps by rank",
+        found.steps.head(_TABLE_ROWS),
+        DIFF_STEPS,
+        left_out=max(0, found.steps.height - _TABLE_ROWS),
+    )
+    options = {
+        "unit": "ns",
+        "title": "b - a, of a step",
+        "colour": "series-1",
+        "range": "interval of a typical step's difference, 99.73 %",
+    }
+    title = "Difference of a step by rank"
+    return Chart("verdict-ranks", ChartKind.BARS, title, summary, {"bars": bars}, options, "", table)
+
 
 _ROWS = 2_000
-"""Rows of a table, those that differ most: about 100 KB of the page."""
+"""Maximum rows of a table, largest differences first: about 100 KB of the page."""
 _VERDICTS = {Verdict.SLOWER: Level.WARNING, Verdict.NOT_JUDGED: Level.WARNING}
 _GATES = {
     GateOutcome.PASSED: "The gate is passed: no step is slower by more than {limit}.",
     GateOutcome.REGRESSION: "The gate fails: a step is slower by more than {limit}.",
-    GateOutcome.NOT_JUDGED: "The gate cannot judge: too few steps count, or they resemble each other too much.",
+    GateOutcome.NOT_JUDGED: "The gate cannot judge: too few steps count, or they are too strongly correlated.",
 }
 _CHANCE = (
     "Differences of a typical step by Hodges and Lehmann with intervals of 99.73 %; p by Mann and Whitney, corrected "
@@ -62,7 +137,7 @@ _SLOWER = "difference_ns low_ns high_ns name input_dims_b module_b path_b p"
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Rows for a table: its id and title, and the columns that are shown, if they say something; empty: all."""
+    """Specification of a table: id, title, and the columns to show if they have values; empty: all."""
 
     id: str
     title: str
@@ -79,13 +154,13 @@ def comparison_report(
     limit: float | None = None,
     findings: Sequence[Finding] = (),
 ) -> Report:
-    """The report of a comparison.
+    """Build the report of a comparison.
 
     Args:
         found: the comparison.
-        title: what stands on top.
-        limit: the share from which on a slower step fails a gate, such as 0.05; None: there is no gate.
-        findings: what was noticed in the files, beside what the comparison has.
+        title: the title.
+        limit: share by which a slower step fails a gate, such as 0.05; None: no gate.
+        findings: findings in the files, in addition to those of the comparison.
     """
     sections = (
         _verdict(found, limit),
@@ -114,7 +189,7 @@ def _verdict(found: Comparison, limit: float | None) -> Section:
         parts.append(ranks_chart(found))
     else:
         parts.append(_table(_Rows("steps", "Steps", found.steps, DIFF_STEPS)))
-    return Section("verdict", "Is a step slower?", parts)
+    return Section("verdict", "Step time", parts)
 
 
 def _runs(found: Comparison) -> Facts:
@@ -123,8 +198,8 @@ def _runs(found: Comparison) -> Facts:
     a, b = settings.get(DiffSetting.PATH.value, (None, None))
     share = row["difference_share"]
     rows = [
-        ("a, the run before", f"{a or 'unknown'}: {row['steps_a']:,} steps, {duration(row['a_ns'])} each"),
-        ("b, the run after", f"{b or 'unknown'}: {row['steps_b']:,} steps, {duration(row['b_ns'])} each"),
+        ("a, the baseline", f"{a or 'unknown'}: {row['steps_a']:,} steps, {duration(row['a_ns'])} each"),
+        ("b, the compared run", f"{b or 'unknown'}: {row['steps_b']:,} steps, {duration(row['b_ns'])} each"),
         (
             "difference",
             f"{duration(row['difference_ns'])} a step" + ("" if share is None else f", {percent(share)}"),
@@ -161,7 +236,7 @@ def _changes(found: Comparison) -> Section:
     parts: list[Part] = [_table(rows) for rows in tables if not rows.frame.is_empty()]
     if not parts:
         parts = [Note("Ops and kernels are the same, and none differs by more than chance.")]
-    return Section("changes", "What changed", parts, "Ops are matched by where they are called.")
+    return Section("changes", "What changed", parts, "Ops are matched by call site.")
 
 
 def _settings(found: Comparison) -> Section | None:
@@ -173,7 +248,7 @@ def _settings(found: Comparison) -> Section | None:
         pl.col("setting").replace(names)
     )
     table = _table(_Rows("settings", "Settings", frame, DIFF_SETTINGS, "setting a b differs", ""))
-    return Section("settings", "What the runs were made with", [table])
+    return Section("settings", "Settings of the runs", [table])
 
 
 def _cautions(found: Comparison, findings: Sequence[Finding]) -> Section | None:
@@ -188,11 +263,11 @@ def _cautions(found: Comparison, findings: Sequence[Finding]) -> Section | None:
     ]
     if not parts:
         return None
-    return Section("cautions", "What to know before believing it", parts)
+    return Section("cautions", "Cautions", parts)
 
 
 def _table(rows: _Rows) -> DataTable:
-    """The rows that differ most, with the columns that say something."""
+    """Tabulate the rows that differ most, with informative columns."""
     frame = rows.frame
     by = ("difference",) if "difference_ns" in frame.columns else ()
     sized = frame.with_columns(pl.col("difference_ns").abs().alias("difference")) if by else frame

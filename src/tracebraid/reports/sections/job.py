@@ -7,18 +7,15 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracebraid.model.answers.time import StepPart
-from tracebraid.model.report.parts import Chart, ChartKind, Note, Part, Section
-from tracebraid.model.report.run_results import RunResults
-from tracebraid.reports.sections.asked import answer_table, frame_of, missing
-from tracebraid.reports.sections.rank_choice import blocks, different, rank_label, step_label
-from tracebraid.reports.units import duration
-
-__all__ = ["job"]
+from tracebraid.model.quantities import duration
+from tracebraid.model.report import Chart, ChartKind, Note, Part, RunResults, Section
+from tracebraid.reports.sections.idle import answer_table, frame_of, missing
+from tracebraid.reports.sections.memory import blocks, different, rank_label, step_label
 
 _MOST_BARS = 24
-"""Bars that a chart has at most: more do not fit a screen."""
+"""Maximum bars of a chart: more do not fit a screen."""
 _MOST_BLOCKS = 256
-"""Points of a line over ranks."""
+"""Maximum points of a line over ranks."""
 
 _PARTS = (
     ("compute_ns", "compute", "compute"),
@@ -26,7 +23,7 @@ _PARTS = (
     ("exposed_memory_ns", "exposed copies", "memory"),
     ("idle_ns", "idle", "idle"),
 )
-"""What fills a span: its column, what it is called, and its colour. They add up to the span."""
+"""Parts of a span, as column, label and colour. They add up to the span."""
 
 _SPREAD_FORMULA = (
     "Of each rank the median of its steps' lengths on the host, with the shortest and the longest of them. "
@@ -45,7 +42,7 @@ _OF_TRACE = "No step is marked: from the device's first event to its last (analy
 
 
 def job(results: RunResults) -> Section | None:
-    """The section; None where the results have neither steps nor a breakdown."""
+    """Build the section; None without steps and breakdown."""
     parts: list[Part] = [*_step_times(results), *_parts_of_steps(results), *_breakdown(results)]
     if not parts:
         return None
@@ -53,7 +50,7 @@ def job(results: RunResults) -> Section | None:
 
 
 def _step_times(results: RunResults) -> list[Part]:
-    """Lengths of steps by rank; of many ranks in blocks."""
+    """Chart step times by rank; many ranks are grouped in blocks."""
     spread = frame_of(results, "step_spread")
     if spread is None:
         return [*missing(results, "step_spread", "Step times")]
@@ -115,7 +112,7 @@ def _extremes(frame: pl.DataFrame, column: str) -> tuple[float, float]:
 
 
 def _parts_of_steps(results: RunResults) -> list[Part]:
-    """Of a single rank what fills each step."""
+    """Chart the parts of each step of a single rank."""
     times = frame_of(results, "step_times")
     if times is None or times.get_column("rank").n_unique() > 1 or times.height < 2:
         return []
@@ -135,7 +132,7 @@ def _parts_of_steps(results: RunResults) -> list[Part]:
 
 
 def _breakdown(results: RunResults) -> list[Part]:
-    """What fills a step of each rank, or its trace."""
+    """Chart the parts of a step, or of the trace, of each rank."""
     rows, formula = _mean_step(results), _MEAN_OF_STEPS
     if rows is None:
         rows, formula = _mean_of_all_steps(results), _MEAN_OF_ALL_STEPS
@@ -168,7 +165,7 @@ def _breakdown(results: RunResults) -> list[Part]:
 
 
 def _mean_step(results: RunResults) -> pl.DataFrame | None:
-    """Of each rank and device the mean of the parts of its steps, and of their spans, in ns."""
+    """Compute the mean parts and spans of steps by rank and device, in ns."""
     spread = frame_of(results, "step_spread")
     if spread is None:
         return None
@@ -187,7 +184,7 @@ def _mean_step(results: RunResults) -> pl.DataFrame | None:
 
 
 def _mean_of_all_steps(results: RunResults) -> pl.DataFrame | None:
-    """As `_mean_step`, with warm-up and doubtful steps: for a run that has no others."""
+    """Compute `_mean_step` including warm-up and doubtful steps, for a run without others."""
     times = frame_of(results, "step_times")
     if times is None:
         return None

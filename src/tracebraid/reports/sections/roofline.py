@@ -8,16 +8,75 @@ import polars as pl
 from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers.efficiency import Bound
 from tracebraid.model.device_peaks import Precision
-from tracebraid.model.report.parts import Chart, ChartKind, Part, Section
-from tracebraid.model.report.run_results import RunResults
-from tracebraid.reports.sections.asked import answer_table, frame_of, missing
-from tracebraid.reports.sections.efficiency import mfu_parts
-from tracebraid.reports.units import duration, quantity
+from tracebraid.model.quantities import duration, percent, quantity
+from tracebraid.model.report import Chart, ChartKind, Part, RunResults, Section
+from tracebraid.reports.sections.idle import answer_table, frame_of, missing
+from tracebraid.reports.sections.memory import different, rank_label, step_label
 
-__all__ = ["roofline"]
+_MOST_BARS = 24
+"""Maximum bars of a chart."""
+
+_COLUMNS = (
+    "rank step span_ns mfu hfu model_flops model_flops_per_s hardware_flops peak_flops_per_s precision "
+    "known_share"
+)
+_FORMULA = (
+    "MFU: FLOPs of the model, without recomputation, over span times the device's dense peak at the precision of most "
+    "of them. HFU: the same with recomputation (analysis mfu; Chowdhery et al., PaLM, 2022, appendix B)."
+)
+
+
+def mfu_parts(results: RunResults) -> list[Part]:
+    """Chart MFU by rank, or by step for a single rank; only a table if the peak is unknown."""
+    found = frame_of(results, "mfu")
+    if found is None:
+        return []
+    table = answer_table(results, "mfu", "FLOPs of the model", _COLUMNS.split())
+    known = found.filter(pl.col("mfu").is_not_null())
+    if known.is_empty():
+        return [table]
+    steps = known.filter(pl.col("step").is_not_null())
+    if known.get_column("rank").n_unique() == 1 and not steps.is_empty():
+        shown = steps.head(_MOST_BARS)
+        labels = [f"step {step_label(step)}" for step in shown.get_column("step")]
+    else:
+        whole = known.filter(pl.col("step").is_null())
+        shown = whole.filter(pl.col("rank").is_in(different(whole, ["mfu"], [], _MOST_BARS)))
+        labels = [rank_label(rank) for rank in shown.get_column("rank")]
+    bars = shown.select(
+        pl.Series("label", labels, dtype=pl.String),
+        pl.col("mfu").alias("value"),
+        pl.Series("note", [_note(row) for row in shown.iter_rows(named=True)], dtype=pl.String),
+    )
+    most = known.get_column("mfu").max()
+    summary = f"The highest MFU is {percent(most)}." if isinstance(most, float) else ""
+    options = {"unit": "share", "title": "MFU", "colour": "compute"}
+    return [
+        Chart(
+            "mfu",
+            ChartKind.BARS,
+            "Model FLOPs utilisation",
+            summary,
+            {"bars": bars},
+            options,
+            _FORMULA,
+            table,
+        )
+    ]
+
+
+def _note(row: dict[str, float]) -> str:
+    known = row["known_share"]
+    hardware = "" if row["hfu"] is None else f"HFU {percent(row['hfu'])}"
+    return (
+        hardware
+        if known is None
+        else f"{hardware}; FLOPs are known of {percent(known)} of the ops' device time"
+    )
+
 
 _MOST_POINTS = 400
-"""Ops with their shapes: those with the most device time."""
+"""Maximum ops with shapes: those with the most device time."""
 
 _COSTS = (
     "name input_dims precision count device_ns flops bytes flops_per_byte achieved_flops_per_s "
@@ -26,7 +85,7 @@ _COSTS = (
 _ROOFLINE = (
     "rank name input_dims precision count device_ns roofline_ns roofline_share lost_ns lost_share bound"
 )
-_FORMULA = (
+_ROOFLINE_FORMULA = (
     "A point is an op with its shapes and precision, over all ranks that were asked. Across: FLOP / bytes, the bytes "
     "being the least that must be read and written. Upwards: FLOP / device time. Area: device time. Ceiling: the "
     "lesser of the device's peak FLOP/s at a precision and its memory bandwidth times FLOP / byte (analyses op_costs, "
@@ -36,7 +95,7 @@ _KEYS = ("name", "input_dims", "precision", "bound")
 
 
 def roofline(results: RunResults) -> Section | None:
-    """The section; None where costs of ops were not asked."""
+    """Build the section; None without costs of ops."""
     if results.answers.get("op_costs") is None:
         return None
     lacks = missing(results, "op_costs", "Roofline")
@@ -46,7 +105,7 @@ def roofline(results: RunResults) -> Section | None:
     if frame_of(results, "roofline") is not None:
         parts.append(_lost(results))
     parts += mfu_parts(results)
-    lead = "What ops reach of what the device could do: a point far below the ceiling loses time."
+    lead = "Performance of ops against the device's peaks: a point far below the ceiling loses time."
     return Section("roofline", "Efficiency", parts, lead) if parts else None
 
 
@@ -80,11 +139,13 @@ def _chart(results: RunResults) -> list[Part]:
         title += f": the {shown.height:,} of {costs.height:,} with the most device time"
     table = answer_table(results, "op_costs", "Costs of ops", _COSTS.split(), costs)
     frames = {"points": _points(shown), "curves": ceilings}
-    return [Chart("roofline-chart", ChartKind.SCATTER, title, summary, frames, options, _FORMULA, table)]
+    return [
+        Chart("roofline-chart", ChartKind.SCATTER, title, summary, frames, options, _ROOFLINE_FORMULA, table)
+    ]
 
 
 def _costs(results: RunResults) -> pl.DataFrame | None:
-    """Costs of ops over all ranks, the most device time first."""
+    """Return costs of ops over all ranks, most device time first."""
     costs = frame_of(results, "op_costs")
     if costs is None:
         return None
@@ -118,11 +179,11 @@ def _points(costs: pl.DataFrame) -> pl.DataFrame:
 
 
 _NOTE = 160
-"""Characters of what is said of an op; the table has all."""
+"""Maximum characters of an op's description; the table has all."""
 
 
 def _ceilings(results: RunResults, costs: pl.DataFrame) -> pl.DataFrame:
-    """For each precision the slope of the memory's bandwidth and the flat of its peak, as points of a curve."""
+    """Return the roofline of each precision as points: the slope of memory bandwidth and the peak."""
     schema = {"name": pl.String, "x": pl.Float64, "y": pl.Float64, "series": pl.String}
     found = frame_of(results, "roofline")
     if found is None:

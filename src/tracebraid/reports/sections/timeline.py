@@ -6,22 +6,30 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from tracebraid.model.analysis import Need
+from tracebraid.model.answer_sentences import NEED_SENTENCES
 from tracebraid.model.expressions import as_text
-from tracebraid.model.need_sentences import NEED_SENTENCES
-from tracebraid.model.questions.analysis import Need
-from tracebraid.model.report.parts import Chart, ChartKind, DataTable, Level, Missing, Note, Section
-from tracebraid.model.report.run_results import RunResults
-from tracebraid.model.report.timeline_tables import TIMELINE_LONGEST, TIMELINE_TABLES, SliceKind
-from tracebraid.reports.answers.answer_cells import ranges
-from tracebraid.reports.units import duration
-
-__all__ = ["timeline"]
+from tracebraid.model.quantities import duration
+from tracebraid.model.report import (
+    TIMELINE_LONGEST,
+    TIMELINE_TABLES,
+    Chart,
+    ChartKind,
+    DataTable,
+    Level,
+    Missing,
+    Note,
+    RunResults,
+    Section,
+    SliceKind,
+)
+from tracebraid.reports.answers import ranges
 
 _LONGEST = 500
-"""Slices in the table beside the timeline."""
+"""Maximum slices in the table beside the timeline."""
 _TITLE = "Timeline"
 _LISTED = 100
-"""Characters of ranks that are listed; of more their number is."""
+"""Maximum characters of a list of ranks; longer lists become a count."""
 _FORMULA = (
     "Each slice is an event of the trace at its own start and duration, on the clock of the reference rank: its own "
     "time plus the offset and drift that matched collectives give (see clocks). Slices that lie in another one, or "
@@ -33,7 +41,7 @@ _FORMULA = (
 
 
 def timeline(results: RunResults) -> Section:
-    """The section; what is missing where the traces have no event with a duration."""
+    """Build the section; a note if the traces have no event with a duration."""
     views = results.views
     slices = views.get("timeline-slices")
     if slices is None or slices.is_empty():
@@ -43,13 +51,13 @@ def timeline(results: RunResults) -> Section:
     steps = ranks.item(0, "steps")
     what = f"Step {steps}" if steps else "The whole trace, in which no step is marked"
     summary = (
-        f"{what}: {ranks.get_column('events').sum():,} events of {ranks.height:,} ranks on {tracks.height:,} threads "
-        f"and streams; the longest are in the table below."
+        f"{what}: {ranks.get_column('events').sum():,} events on {tracks.height:,} threads and streams"
+        f"{_of_ranks(len(results.ranks), ranks.height)}; the longest are in the table below."
     )
     chart = Chart(
         "timeline-chart",
         ChartKind.TIMELINE,
-        f"{what}, {'all ranks' if len(results.ranks) == ranks.height else f'{ranks.height:,} ranks'}",
+        f"{what}{_of_ranks(len(results.ranks), ranks.height)}",
         summary,
         frames,
         {"most": _LONGEST},
@@ -57,6 +65,10 @@ def timeline(results: RunResults) -> Section:
         _longest(views),
     )
     return Section("timeline", _TITLE, [*_notes(results, ranks), chart], _lead(ranks))
+
+
+def _of_ranks(every: int, drawn: int) -> str:
+    return "" if every == 1 else ", all ranks" if every == drawn else f", {drawn:,} of {every:,} ranks"
 
 
 def _lead(ranks: pl.DataFrame) -> str:
@@ -67,7 +79,7 @@ def _lead(ranks: pl.DataFrame) -> str:
 
 
 def _notes(results: RunResults, ranks: pl.DataFrame) -> list[Note]:
-    """What is left out, merged, or on an unknown clock."""
+    """Note slices that are omitted, merged, or on an unknown clock."""
     notes = []
     shown = set(ranks.get_column("rank").to_list())
     absent = [rank for rank in results.ranks if rank not in shown]

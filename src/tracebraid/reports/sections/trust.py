@@ -1,49 +1,133 @@
-"""How far the figures can be trusted: the gate, how much is linked, what was noticed in the files, what they lack."""
+"""Report section: reliability of the figures, by the gate, link coverage, findings and missing data."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
+from tracebraid.model.analysis import Analysis, Answer, JobAnalysis, Need
+from tracebraid.model.answer_sentences import NEED_SENTENCES
 from tracebraid.model.column import Column, Kind, Table
-from tracebraid.model.finding import Finding
-from tracebraid.model.need_sentences import NEED_SENTENCES
-from tracebraid.model.questions.analysis import Need
-from tracebraid.model.report.parts import DataTable, Facts, Level, Note, Part, Section
-from tracebraid.model.report.run_results import RunResults
-from tracebraid.model.sentences import reason_sentence
-from tracebraid.reports.answers.answers import no_rows_line
+from tracebraid.model.finding import Finding, reason_sentence
+from tracebraid.model.report import DataTable, Level, Missing, Note, Part, RunResults, Section
+from tracebraid.reports.answers import no_rows_sentence, null_text, shown_names
 from tracebraid.reports.findings import alike, line_of_alike
-from tracebraid.reports.sections.answer_tables import answer_table
 
-__all__ = ["trust"]
+
+def answer_parts(results: RunResults, names: Sequence[str]) -> list[Part]:
+    """Build tables of some analyses; for unanswered ones, note what to capture, once for each need."""
+    parts: list[Part] = []
+    empty: list[Missing] = []
+    lacking: dict[Need, list[Answer]] = {}
+    for name in names:
+        answer = results.answers.get(name)
+        if answer is None or not answer.lacks:
+            continue
+        if not answer.frame.is_empty() and not _lacks_ranks(answer):
+            parts.append(answer_table(results, name))
+        elif answer.is_unanswerable:
+            lacking.setdefault(_first_lacking(answer), []).append(answer)
+        else:
+            empty.append(Missing(_name(answer), no_rows_sentence(answer), "", "no-rows"))
+    parts += empty
+    parts += [_missing(need, answers) for need, answers in lacking.items()]
+    return parts
+
+
+def _lacks_ranks(answer: Answer) -> bool:
+    """Return whether its rows compare ranks but there is only one."""
+    return Need.SEVERAL_RANKS in answer.analysis.needs and Need.SEVERAL_RANKS in answer.ranks_by_need
+
+
+def answer_table(results: RunResults, name: str) -> DataTable:
+    """Build a table from an answer, with informative columns."""
+    answer = results.answers[name]
+    analysis = answer.analysis
+    of_job = isinstance(analysis, JobAnalysis)
+    columns = [name for name in shown_names(answer) if not _is_never(answer.frame.get_column(name))]
+    words = {column: null_text(analysis, column) for column in columns}
+    texts = [
+        pl.col(column).fill_null(word)
+        for column, word in words.items()
+        if word != "-" and answer.frame.schema[column] == pl.String
+    ]
+    return DataTable(
+        id=f"rows-{name.replace('_', '-')}",
+        title=analysis.question,
+        frame=_most_first(answer).with_columns(texts),
+        schema=analysis.table,
+        columns=tuple(columns),
+        formula=formula_line(analysis),
+        left_out=results.left_out.get(name, 0),
+        start_ns=results.start_ns,
+        starts={} if of_job else results.starts,
+    )
+
+
+def _is_never(values: pl.Series) -> bool:
+    """Whether a mark, such as that of warmup steps, is on no row."""
+    return values.dtype == pl.Boolean and not values.any()
+
+
+def formula_line(analysis: Analysis) -> str:
+    """Return the formula of an analysis with the command that prints all rows; empty if none is declared."""
+    return f"{analysis.formula} (tracebraid analyze {analysis.name})" if analysis.formula else ""
+
+
+def _most_first(answer: Answer) -> pl.DataFrame:
+    """Sort the rows of an answer in time order by size instead; trees stay as they are."""
+    frame, picked_by = answer.frame, answer.analysis.picked_by
+    if not picked_by or "depth" in frame.columns:
+        return frame
+    sums = [pl.sum_horizontal(columns.split()) for columns in picked_by]
+    return frame.sort(sums, descending=True, maintain_order=True)
+
+
+def _first_lacking(answer: Answer) -> Need:
+    """Return the first unmet need of an answer, preferring one that no rank meets."""
+    needs = [need for need in answer.analysis.needs if need in answer.ranks_by_need]
+    return max(needs, key=lambda need: len(answer.ranks_by_need[need]))
+
+
+def _missing(need: Need, answers: Sequence[Answer]) -> Missing:
+    lacks, capture = NEED_SENTENCES[need]
+    return Missing(", ".join(map(_name, answers)), lacks, capture, need.value)
+
+
+def _name(answer: Answer) -> str:
+    return answer.analysis.name.replace("_", " ")
+
 
 _FINDINGS_SHOWN = 50
-"""Sentences; a capture of many ranks may have thousands."""
+"""Maximum number of findings; a capture of many ranks may have thousands."""
+_FOLLOWS = {Need.DEVICE_WORK: Need.SYNC_EVENTS, Need.COMMUNICATION: Need.COLLECTIVES}
+"""Needs that are implied by another need: without that, they cannot be met."""
 _RANK = Column("rank", Kind.INT, "the rank")
 _COVERAGE = Table(
     "coverage",
-    "How much of each rank was linked.",
+    "Link coverage of each rank.",
     (
         _RANK,
         Column("host_ops", Kind.INT, "host ops of the Kineto trace"),
-        Column("host_ops_linked", Kind.INT, "those that have their node of the Execution Trace"),
-        Column("linked_share", Kind.FLOAT, "their share; null: there is no Execution Trace"),
-        Column("methods", Kind.TEXT, "how they were linked"),
+        Column("host_ops_linked", Kind.INT, "those with a node of the Execution Trace"),
+        Column("linked_share", Kind.FLOAT, "their share; null without Execution Trace"),
+        Column("methods", Kind.TEXT, "methods of their links"),
         Column("et_nodes", Kind.INT, "nodes of the Execution Trace"),
-        Column("et_nodes_linked", Kind.INT, "those that have their host op"),
+        Column("et_nodes_linked", Kind.INT, "those with a host op"),
         Column("device_events", Kind.INT, "work on the device"),
-        Column("attributed_events", Kind.INT, "that which has the op that launched it"),
+        Column("attributed_events", Kind.INT, "device work with a known launching op"),
         Column("device_ns", Kind.INT, "duration of the work on the device"),
-        Column("attributed_ns", Kind.INT, "duration of that which has its op"),
-        Column("attributed_share", Kind.FLOAT, "share of the duration; null: nothing ran on a device"),
+        Column("attributed_ns", Kind.INT, "duration of work with a known op"),
+        Column("attributed_share", Kind.FLOAT, "share of the duration; null without device work"),
     ),
 )
 _ORPHANS = Table(
     "orphans",
-    "What was not linked, and why.",
+    "Unlinked rows by reason.",
     (
-        Column("what", Kind.TEXT, "what was not linked"),
-        Column("count", Kind.INT, "how many, over all ranks"),
+        Column("what", Kind.TEXT, "kind of orphans"),
+        Column("count", Kind.INT, "count over all ranks"),
         Column("ranks", Kind.INTS, "on which ranks"),
         Column("because", Kind.TEXT, "why"),
     ),
@@ -55,18 +139,18 @@ def trust(results: RunResults) -> Section:
     parts: list[Part] = [*_gate(results), *_coverage(results), *_findings(results), *_lacks(results)]
     return Section(
         "trust",
-        "How far the figures can be trusted",
+        "Reliability of the figures",
         parts,
-        "What speaks against them, how much of the two traces was linked, and what a capture could add.",
+        "Doubts about the figures, and link coverage of the two traces.",
     )
 
 
 def _gate(results: RunResults) -> list[Part]:
     answer = results.answers["validity"]
     if answer.is_unanswerable and answer.frame.is_empty():
-        return [Note("The traces have no event: there is nothing to judge.", Level.WARNING)]
+        return [Note("The traces have no events.", Level.WARNING)]
     if answer.frame.is_empty():
-        return [Note(no_rows_line(answer))]
+        return [Note("No step is doubtful.")]
     steps = answer.frame.get_column("step").n_unique()
     text = f"Something speaks against the figures of {steps:,} step{'' if steps == 1 else 's'}; means leave them out."
     return [Note(text, Level.WARNING), answer_table(results, "validity")]
@@ -94,14 +178,16 @@ def _coverage(results: RunResults) -> list[Part]:
             }
         )
     frame = pl.DataFrame(rows, schema=_COVERAGE.polars_schema())
-    columns = [name for name in frame.columns if _says_something(frame.get_column(name))]
-    table = DataTable("rows-coverage", "How much was linked", frame, _COVERAGE, tuple(columns))
+    columns = [name for name in frame.columns if _is_informative(frame.get_column(name))]
+    table = DataTable("rows-coverage", "Link coverage", frame, _COVERAGE, tuple(columns))
     return [table, *_orphans(results)]
 
 
-def _says_something(values: pl.Series) -> bool:
+def _is_informative(values: pl.Series) -> bool:
+    if values.name == "rank":
+        return len(values) > 1
     known = values.drop_nulls()
-    return not known.is_empty() and (values.name in ("rank", "methods") or bool((known != 0).any()))
+    return not known.is_empty() and (values.name == "methods" or bool((known != 0).any()))
 
 
 def _orphans(results: RunResults) -> list[Part]:
@@ -122,18 +208,18 @@ def _orphans(results: RunResults) -> list[Part]:
     if not rows:
         return []
     frame = pl.DataFrame(rows, schema=_ORPHANS.polars_schema()).sort("count", descending=True)
-    return [DataTable("rows-orphans", "What was not linked", frame, _ORPHANS)]
+    return [DataTable("rows-orphans", "Orphans", frame, _ORPHANS)]
 
 
 def _findings(results: RunResults) -> list[Part]:
-    """A sentence for each; those that are good to know behind the others."""
+    """List the findings; notes after warnings."""
     groups = sorted(alike(results.findings), key=lambda same: same[0].code in results.notes)
     parts: list[Part] = [
         Note(line_of_alike(same), _level(results, same[0]), same[0].code.value)
         for same in groups[:_FINDINGS_SHOWN]
     ]
     if len(groups) > _FINDINGS_SHOWN:
-        parts.append(Note(f"{len(groups) - _FINDINGS_SHOWN:,} more findings: tracebraid check says all."))
+        parts.append(Note(f"{len(groups) - _FINDINGS_SHOWN:,} more findings: see tracebraid check."))
     return parts
 
 
@@ -142,27 +228,21 @@ def _level(results: RunResults, finding: Finding) -> Level:
 
 
 def _lacks(results: RunResults) -> list[Part]:
-    """What the traces lack, how to capture it, and which analyses it would serve."""
-    needed: dict[Need, list[str]] = {}
+    """List the data that another capture could add, and the analyses that need it."""
+    needed: set[Need] = set()
     better: dict[Need, list[str]] = {}
     for name, answer in results.answers.items():
         for need, ranks in answer.ranks_by_need.items():
             if len(ranks) == len(answer.lacks):
-                (needed if need in answer.analysis.needs else better).setdefault(need, []).append(name)
-    rows = []
-    for need in Need:
-        uses = [
-            f"{words}: {', '.join(names)}"
-            for words, names in (("Needed by", needed.get(need)), ("Better with it", better.get(need)))
-            if names
-        ]
-        if uses:
-            lacks, capture = NEED_SENTENCES[need]
-            rows.append((need.value, f"{_sentence(lacks)}. {capture}. {'. '.join(uses)}."))
-    if not rows:
-        return []
-    return [Note("What the traces lack, and how to capture it:"), Facts(rows)]
-
-
-def _sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
+                if need in answer.analysis.needs:
+                    needed.add(need)
+                else:
+                    better.setdefault(need, []).append(name.replace("_", " "))
+    for need, follows in _FOLLOWS.items():
+        if need in needed:
+            needed.add(follows)
+    return [
+        Missing(f"parts of {', '.join(names)}", *NEED_SENTENCES[need], need.value)
+        for need, names in better.items()
+        if need not in needed
+    ]

@@ -1,1 +1,1 @@
-"""What-if changes: each makes of a dependency graph and selected activities another graph."""
+"""What-if changes: each turns a dependency graph and selected activities into another graph."""

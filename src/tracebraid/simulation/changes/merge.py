@@ -6,18 +6,21 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled
+from tracebraid.compiled import compiled_when_large
 from tracebraid.errors import ArgumentError
-from tracebraid.graph.rewiring import edge_list, with_edges, without_edges
-from tracebraid.model.graph.codes import EdgeKind, Point, Residual
-from tracebraid.model.graph.dependency_graph import DependencyGraph
-from tracebraid.simulation.changes.communication import communication_costs
-from tracebraid.simulation.changes.work import on_time, whole_ns, with_work
+from tracebraid.graph.latest_edges import edge_list, with_edges, without_edges
+from tracebraid.model.graph import DependencyGraph, EdgeKind, Point, Residual
+from tracebraid.simulation.changes.communication import (
+    communication_costs,
+    drop_residuals,
+    whole_ns,
+    with_work,
+)
+from tracebraid.simulation.changes.move import with_nested, without_callers
+from tracebraid.simulation.changes.verbs import On, Value, verb
 
-__all__ = ["merged"]
-
-_Bools = NDArray[np.bool_]
 _Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
 
 _OF_RESULT = (
     EdgeKind.STREAM_ORDER,
@@ -29,39 +32,54 @@ _OF_RESULT = (
 """Edges from the end of a collective to what needs its result."""
 
 
+@verb("merge", Value.SIZE, on=On.TRANSFERS, error=0.2)
 def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> DependencyGraph:
-    """Collectives of a group, type and step that follow each other become a bucket of at most so many bytes.
+    """Merge consecutive collectives of a group, type and step into buckets of at most this size.
 
-    The last of a bucket transfers for all, with one alpha: alpha + the sum of (time - alpha), which is not below 0:
-    times that are less than the fitted alpha make up for those that are more. What waited for any of them waits for
-    the last; but a thread that waited for communication of the host before it asked for the last goes
-    on without.
-
-    Args:
-        graph: the graph.
-        chosen: whether each activity is meant; those of unknown size are left as they are.
-        most_bytes: the most of a bucket; a single collective may have more.
-
-    Raises:
-        ArgumentError: no two of them fit into a bucket, or what comes before the last of a bucket waits for an
-            earlier one.
+    The last of a bucket transfers for all: the mean of their times, and what the sizes of the others take by the fitted
+    line; the sum of all times where there is none. The host calls the last alone: the calls of the others take no time,
+    gaps inside are gone; an error if something in between waits for the first. A thread that waited for host
+    communication before it requested the last no longer does.
     """
     costs = communication_costs(graph, chosen)
     last = _last_of_bucket(graph, np.unique(graph.edges.activity[costs.edges]), most_bytes)
     activity = graph.edges.activity[costs.edges]
+    bucket = last[activity]
     work = graph.edges.work_ns.copy()
-    beyond = np.zeros(len(last), dtype=np.float64)
-    np.add.at(beyond, last[activity], work[costs.edges] - costs.fitted_ns)
-    in_buckets = np.bincount(last[activity], minlength=len(last))[last[activity]] > 1
-    merged_ns = costs.fitted_ns + np.maximum(beyond[activity], 0.0)
     alone_ns = work[costs.edges].astype(np.float64)
-    total = np.where(in_buckets, np.where(last[activity] == activity, merged_ns, 0.0), alone_ns)
-    work[costs.edges] = whole_ns(total)
-    return _waiting_for_last(with_work(graph, work), last)
+    count, total_ns, size_ns = (
+        np.bincount(bucket, weights, minlength=len(last))[bucket]
+        for weights in (None, alone_ns, costs.size_ns)
+    )
+    merged_ns = np.where(costs.known, total_ns / count + (1 - 1 / count) * size_ns, total_ns)
+    left_ns = np.where(bucket == activity, merged_ns, 0.0)
+    work[costs.edges] = whole_ns(np.where(count > 1, left_ns, alone_ns))
+    return _waiting_for_last(_asked_once(with_work(graph, work), last), last)
+
+
+def _asked_once(graph: DependencyGraph, last: _Ints) -> DependencyGraph:
+    """The graph in which only the last of each bucket is asked for: by the op, or the call of its launch."""
+    edges = graph.edges
+    asked = np.full(len(last), -1, dtype=np.int64)
+    asks = np.isin(edges.kind, (EdgeKind.THREAD, EdgeKind.LAUNCH)) & (
+        graph.moments.point[graph.after] == Point.START
+    )
+    taker = graph.moments.activity[graph.after[asks]]
+    giver = graph.moments.activity[edges.before[asks]]
+    # Of what a backend of the host does, the edge names the op that asked for it.
+    asked[taker] = graph.ops_around(np.where(edges.activity[asks] != taker, edges.activity[asks], giver))
+    merged = np.flatnonzero(last != np.arange(len(last)))
+    gone, kept = (np.zeros(len(last), dtype=np.bool_) for _ in range(2))
+    gone[asked[merged][asked[merged] >= 0]] = True
+    kept[asked[last[merged]][asked[last[merged]] >= 0]] = True
+    gone = with_nested(graph, gone & ~kept)
+    quiet = (edges.kind == EdgeKind.HOST) & gone[edges.activity]
+    work = np.where(quiet, 0, edges.work_ns)
+    return with_work(graph, without_callers(graph, gone, work))
 
 
 def _last_of_bucket(graph: DependencyGraph, members: _Ints, most_bytes: float) -> _Ints:
-    """For each activity the last of its bucket on its rank; itself where it is in none."""
+    """Return the last member of each activity's bucket on its rank; itself if it has none."""
     table = graph.activities.select("rank", "lane", "group", "step", "size_bytes", "collective")
     types = graph.ranks.members.select("rank", "event_id", "type").unique(["rank", "event_id"])
     rows = (
@@ -90,7 +108,7 @@ def _last_of_bucket(graph: DependencyGraph, members: _Ints, most_bytes: float) -
     return last
 
 
-@compiled
+@compiled_when_large
 def _buckets(key: _Ints, size: _Ints, most_bytes: float) -> _Ints:
     """The number of each row's bucket, from 0 up, in the order of rows."""
     found = np.empty(len(key), dtype=np.int64)
@@ -109,18 +127,18 @@ def _waiting_for_last(graph: DependencyGraph, last: _Ints) -> DependencyGraph:
     moves = (last[of] != of) & (moments.point[edges.before] == Point.END) & np.isin(edges.kind, _OF_RESULT)
     inside = moves & (last[by] == last[of])
     moves &= ~inside
-    needless = moves & _waits_before_asking(graph, last)
+    needless = moves & _waits_before_issue(graph, last)
     moved = edges[moves & ~needless]
     moved.before[:] = graph.moment_of[last[of[moves & ~needless]], Point.END]
     work = np.where(inside, 0, graph.edges.work_ns)
     late = np.zeros(len(moments), dtype=np.bool_)
     late[edges.after[needless]] = True
     late &= moments.residual == Residual.COMMUNICATION
-    return with_edges(without_edges(on_time(with_work(graph, work), late), moves), moved)
+    return with_edges(without_edges(drop_residuals(with_work(graph, work), late), moves), moved)
 
 
-def _waits_before_asking(graph: DependencyGraph, last: _Ints) -> _Bools:
-    """Whether each edge is the wait of a thread for communication that comes before it asks for the bucket's last."""
+def _waits_before_issue(graph: DependencyGraph, last: _Ints) -> _Bools:
+    """Return whether each edge is a thread's wait for communication before it issues the bucket's last."""
     edges, moments, after = graph.edges, graph.moments, graph.after
     asks = (edges.kind == EdgeKind.THREAD) & (moments.point[after] == Point.START)
     asked = np.full(len(last), -1, dtype=np.int64)

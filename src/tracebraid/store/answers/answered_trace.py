@@ -9,36 +9,28 @@ import polars as pl
 
 from tracebraid.model.column import Table
 from tracebraid.model.finding import Finding
-from tracebraid.model.kept import KeptValues
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.stage import Stage
+from tracebraid.model.stage import KeptValues, Stage
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.model.timeline import Timeline
-from tracebraid.store.answers.schemas import schemas
-from tracebraid.store.answers.stored_answers import StoredAnswers
-from tracebraid.store.answers.touched import Touched
+from tracebraid.store.answers.joined import Touched
+from tracebraid.store.answers.stored_answers import StoredAnswers, schemas
 from tracebraid.store.findings import findings_of
-
-__all__ = ["AnsweredTrace"]
 
 T = TypeVar("T")
 
 _KIND_OF = (Touched.ET, Touched.NOTHING, Touched.TREE, Touched.LINKS, Touched.DEPENDENCIES)
-"""What must be touched for each of `RankFacts.findings` to be known; what was noticed in a Kineto trace always is."""
+"""Stages to touch before each of `RankFacts.findings` is known; findings in a Kineto trace are always known."""
 
 
-class _UnreadTimeline(Timeline):
-    """A `Timeline` of which little is known; whoever asks for more has it read."""
+class _LazyTimeline(Timeline):
+    """A `Timeline` with few known values; access to others reads it."""
 
     _read: Stage[LinkedTrace]
 
     @classmethod
-    def of(cls, known: dict[str, object], read: Stage[LinkedTrace]) -> _UnreadTimeline:
-        """One of these.
-
-        Args:
-            known: members whose values are known.
-            read: reads the rank.
-        """
+    def of(cls, known: dict[str, object], read: Stage[LinkedTrace]) -> _LazyTimeline:
+        """Make one."""
         timeline = cls.__new__(cls)
         vars(timeline).update(known, _read=read)
         return timeline
@@ -51,7 +43,7 @@ class _UnreadTimeline(Timeline):
 
 
 class AnsweredTrace(LinkedTrace):
-    """A `LinkedTrace` of a store. What is asked by name is answered; the rank is read when something else is asked."""
+    """A `LinkedTrace` of a store. Named questions are answered from the store; anything else reads the rank."""
 
     _rank: int
     _answers: StoredAnswers
@@ -60,13 +52,7 @@ class AnsweredTrace(LinkedTrace):
 
     @classmethod
     def of(cls, rank: int, answers: StoredAnswers, read: Callable[[], LinkedTrace]) -> AnsweredTrace:
-        """One of these.
-
-        Args:
-            rank: the number of its files.
-            answers: has answers of this rank.
-            read: opens the rank.
-        """
+        """Make one."""
         facts = answers.facts(rank)
         stage = Stage(read)
         known = {
@@ -78,7 +64,8 @@ class AnsweredTrace(LinkedTrace):
         }
         trace = cls.__new__(cls)
         vars(trace).update(
-            timeline=_UnreadTimeline.of(known, stage),
+            timeline=_LazyTimeline.of(known, stage),
+            annotation=PROFILER_STEP,
             _derived=KeptValues(),
             _rank=rank,
             _answers=answers,
@@ -86,6 +73,10 @@ class AnsweredTrace(LinkedTrace):
             _touched=[],
         )
         return trace
+
+    def with_annotation(self, name: str) -> LinkedTrace:
+        """See `LinkedTrace`: stored answers are those by the usual annotation."""
+        return self if name == self.annotation else self._read().with_annotation(name)
 
     def __getattr__(self, name: str) -> Any:
         # Is called for what is not there yet: how its stages are computed is known when it is read.
@@ -109,7 +100,7 @@ class AnsweredTrace(LinkedTrace):
         return self._read.is_computed
 
     def compacted(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """See `LinkedTrace`: what stands in the tables of answers is kept for all ranks."""
+        """See `LinkedTrace`; the tables of answers are shared by all ranks."""
         return super().compacted(frame) if self.is_read else frame
 
     @property

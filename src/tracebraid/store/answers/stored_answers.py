@@ -1,10 +1,10 @@
-"""`StoredAnswers`: the answers of a store, each read for all ranks when it is first asked for."""
+"""`StoredAnswers`: the answers of a store, each read for all ranks on first use."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -12,27 +12,92 @@ from typing import Any
 import polars as pl
 
 from tracebraid.errors import InputError
+from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.schema.links import MEMBERS, RANKS
 from tracebraid.model.stage import Stage
-from tracebraid.store.answers.joined import INDEX, Index, JoinedTable, joined_file
-from tracebraid.store.answers.rank_answers import RankFacts
-from tracebraid.store.answers.touched import Touched
-from tracebraid.store.layout import ANSWERS
+from tracebraid.store.answers.joined import INDEX, Index, JoinedTable, RankFacts, Touched, joined_file
+from tracebraid.store.manifest import ANSWERS, read_sealed, sha256_of, stored_bytes
+from tracebraid.store.opening import check_index
 from tracebraid.store.parquet import frame_of
-from tracebraid.store.sealed_json import read_sealed, sha256_of
-from tracebraid.store.soundness import check_index
-from tracebraid.store.stored_file import stored_bytes
 
-__all__ = ["StoredAnswers", "damaged_answers", "read_index"]
+SINGLE_ROW = frozenset({"rank_facts"})
+"""Questions whose answer is one row for each rank."""
+
+_Schema = Mapping[str, pl.DataType]
+
+_INT = pl.Int64()
+_FLOAT = pl.Float64()
+_TEXT = pl.String()
+_BOOL = pl.Boolean()
+_STEP: _Schema = {"rank": _INT, "step": _TEXT}
+_LENGTHS = (
+    *(
+        "span_ns",
+        "device_span_ns",
+        "compute_ns",
+        "communication_ns",
+        "overlap_ns",
+        "exposed_communication_ns",
+    ),
+    *("exposed_memory_ns", "idle_ns", "launch_bound_ns"),
+)
+_TIMES = ("mean_ns", "median_ns", "p95_ns", "median_interval_ns", "tokens_per_second")
+_FLOPS = ("span_ns", "model_flops", "hardware_flops")
+
+
+@cache
+def schemas() -> Mapping[str, _Schema]:
+    """Their columns and dtypes, by the questions' names."""
+    gathered: dict[str, _Schema] = {
+        "members": MEMBERS.polars_schema(),
+        "measured_steps": {
+            **_STEP,
+            "occurrence": _INT,
+            "start_ns": _INT,
+            **dict.fromkeys(_LENGTHS, _INT),
+            "warmup": _BOOL,
+            "doubtful": _BOOL,
+        },
+        "steps_of_rank": {**_STEP, **_ints("start_ns", "span_ns", "compute_ns", "idle_ns")},
+        "rank_segments": {
+            **_ints("rank", "event_id"),
+            "kind": pl.Int8(),
+            "name": _TEXT,
+            "merged": _BOOL,
+            **_ints("communication", "time_ns", "count"),
+        },
+        "flops_of_steps": {**_STEP, **_ints(*_FLOPS), "peak_flops_per_s": _FLOAT, "doubtful": _BOOL},
+        "memory_of_devices": {
+            "rank": _INT,
+            "device": _TEXT,
+            **_ints("allocated_bytes", "reserved_bytes"),
+        },
+        "times_of_phases": {
+            "rank": _INT,
+            "phase": _TEXT,
+            **dict.fromkeys(_TIMES, _FLOAT),
+            "with_doubtful": _BOOL,
+        },
+        "step_compute": {**_STEP, **_ints("length_ns", "compute_ns")},
+        "collective_sites": EVIDENCE.polars_schema(),
+    }
+    return {
+        "rank_facts": RANKS.polars_schema(),
+        "advice.evidence": {**EVIDENCE.polars_schema(), "detector": _TEXT},
+        "advice.windows": {**_STEP, **_ints("start_ns", "end_ns")},
+        **{f"gather.{name}": schema for name, schema in gathered.items()},
+    }
+
+
+def _ints(*names: str) -> _Schema:
+    return dict.fromkeys(names, _INT)
+
 
 _AGAIN = "Pack it again: tracebraid pack PATH -o STORE"
 
 
 def read_index(store: Path, writer: str) -> Index | None:
-    """Which answers are stored; None where there are none, or another version wrote them.
-
-    Raises:
-        InputError: what says so is damaged.
-    """
+    """Read the index of stored answers; None if there are none, or another version wrote them."""
     path = store / ANSWERS / INDEX
     if not path.exists():
         return None
@@ -68,13 +133,7 @@ class StoredAnswers:
 
     @classmethod
     def of(cls, store: Path, index: Index, descriptions: Mapping[int, str]) -> StoredAnswers:
-        """The answers of the ranks that are described as they were then.
-
-        Args:
-            store: the folder of the store.
-            index: which answers there are.
-            descriptions: the hash of what describes each rank, by the number of its files.
-        """
+        """The answers of the ranks that are described as they were then."""
         stated = zip(index.ranks, index.descriptions, strict=True)
         positions = {
             rank: position
@@ -92,22 +151,13 @@ class StoredAnswers:
         return _read_again, (self.store, self.index.writer, descriptions)
 
     def facts(self, rank: int) -> RankFacts:
-        """What is known of a rank."""
+        """Return the facts of a rank."""
         return self.index.facts[self.positions[rank]]
 
     def answer(
         self, rank: int, key: str, schema: Mapping[str, pl.DataType] | None
     ) -> tuple[Any, Touched] | None:
-        """The answer of a rank, and what was touched for it; None where it is not stored.
-
-        Args:
-            rank: the rank's number in the store.
-            key: the question's name.
-            schema: the columns of a table, in their order, that it has to have; None: any.
-
-        Raises:
-            InputError: the file of the answers is not the one that was written.
-        """
+        """Return the answer of a rank, and the stages touched for it; None if not stored."""
         position = self.positions[rank]
         values = self.index.values.get(key)
         if values is not None and values.values[position]:
@@ -116,11 +166,19 @@ class StoredAnswers:
         if table is None or table.rows[position] < 0:
             return None
         frame, ends = self._tables[key]()
-        if schema is not None and list(frame.schema.items()) != list(schema.items()):
-            path = str(joined_file(self.store, key))
-            raise InputError(path, "this file of the store is damaged: it has other columns", _AGAIN)
         rows = table.rows[position]
-        return frame.slice(ends[position] - rows, rows), Touched(table.touched[position])
+        of_rank = frame.slice(ends[position] - rows, rows)
+        problem = None
+        if schema is not None and list(frame.schema.items()) != list(schema.items()):
+            problem = "it has other columns"
+        elif key in SINGLE_ROW and rows != 1:
+            problem = f"it has {rows:,} rows of rank {rank}, and not one"
+        elif "rank" in frame.columns and (of_rank.get_column("rank") != self.facts(rank).rank).any():
+            problem = f"it has rows of other ranks for rank {rank}"
+        if problem is not None:
+            path = str(joined_file(self.store, key))
+            raise InputError(path, f"this file of the store is damaged: {problem}", _AGAIN)
+        return of_rank, Touched(table.touched[position])
 
 
 def _read_again(store: Path, writer: str, descriptions: Mapping[int, str]) -> StoredAnswers | None:
@@ -129,7 +187,7 @@ def _read_again(store: Path, writer: str, descriptions: Mapping[int, str]) -> St
 
 
 def _read(path: Path, table: JoinedTable) -> tuple[pl.DataFrame, list[int]]:
-    """The answers of all ranks, and where those of each end."""
+    """Read the answers of all ranks, and the end offset of each rank."""
     content = _content_of(path, table)
     try:
         frame = frame_of(content).with_columns(pl.col(table.categories).cast(pl.Categorical))

@@ -10,7 +10,7 @@ import pytest
 
 import tracebraid
 from tests.planted import Scene, write_ranks
-from tracebraid.analysis.flames.flame_frames import flame_frames
+from tracebraid.analysis.flames import flame_frames
 from tracebraid.errors import ArgumentError, InputError, OutputError
 
 
@@ -28,6 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_ranks(tmp_path_factory.mktemp("flames"), [scene(0), scene(1)])
 
 
+@pytest.mark.slow
 def test_the_profiles_have_the_totals_of_the_tables(folder: Path, tmp_path: Path) -> None:
     job = tracebraid.open(folder)
     target = tmp_path / "out.speedscope.json.gz"
@@ -45,6 +46,7 @@ def test_the_profiles_have_the_totals_of_the_tables(folder: Path, tmp_path: Path
     assert ends[1::2] == [2_000, 4_000]
 
 
+@pytest.mark.slow
 def test_collapsed_stacks_have_the_totals_of_the_tables(folder: Path, tmp_path: Path) -> None:
     job = tracebraid.open(folder)
     target = tmp_path / "out.collapsed.txt"

@@ -12,8 +12,8 @@ import pytest
 
 import tracebraid
 from tests.planted import Scene, write_ranks
-from tracebraid.analysis.op_graph.op_graph import op_graph
-from tracebraid.api.exports import op_graphs
+from tracebraid.analysis.op_graph import op_graph
+from tracebraid.api.exports import export as op_graphs
 from tracebraid.errors import ArgumentError, InputError
 
 ID = "{http://graphml.graphdrawing.org/xmlns}node"

@@ -10,11 +10,9 @@ import tracebraid
 from tests.builders import kernel, kineto_text, op, write
 from tests.planted import Scene, write_ranks
 from tests.unit.reports.runs import planted_scene
-from tracebraid.api.reporting.options import ReportOptions
-from tracebraid.api.reporting.run_results import run_results
+from tracebraid.api.reporting import ReportOptions, run_results
 from tracebraid.reports.page.page import page
-from tracebraid.reports.renderers.as_data import report_data
-from tracebraid.reports.renderers.as_text import report_parts
+from tracebraid.reports.renderers import report_data, report_parts
 from tracebraid.reports.sections.run_report import run_report
 
 HOSTILE = "</script><script>alert(1)</script>\"'&\u202e\x07" + "k" * 10_000 + "\U0001f525"
@@ -28,6 +26,7 @@ EVENTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS.keys())
 def test_a_page_text_and_json_are_made(tmp_path: Path, events: list[dict[str, object]]) -> None:
     write(tmp_path / "kineto_trace_0.json", kineto_text(events))
@@ -38,9 +37,10 @@ def test_a_page_text_and_json_are_made(tmp_path: Path, events: list[dict[str, ob
     assert report_data(report)["sections"]
 
 
+@pytest.mark.slow
 def test_many_ranks_are_asked_in_detail_of_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     detailed, ranks = 4, 8
-    monkeypatch.setattr("tracebraid.api.reporting.run_results.DETAILED_RANKS", detailed)
+    monkeypatch.setattr("tracebraid.api.reporting.DETAILED_RANKS", detailed)
     scenes = []
     for rank in range(ranks):
         scene = Scene(rank=rank)
@@ -58,10 +58,11 @@ def test_many_ranks_are_asked_in_detail_of_some(tmp_path: Path, monkeypatch: pyt
     assert results.answers["steps"].frame.get_column("rank").to_list() == list(range(ranks))
 
 
+@pytest.mark.slow
 def test_a_graph_is_left_out_where_there_are_too_many_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tracebraid.api.reporting.run_results.GRAPH_EVENTS", 3)
+    monkeypatch.setattr("tracebraid.api.reporting.GRAPH_EVENTS", 3)
     write_ranks(tmp_path, [planted_scene(0, 2)])
     results = run_results(tracebraid.open(tmp_path))
     assert results.path_of_steps is None

@@ -10,18 +10,15 @@ import pytest
 
 import tracebraid
 from tests.planted import PlannedJob, Scene, write_ranks
-from tracebraid.analysis.catalog import ANALYSES
-from tracebraid.analysis.job_catalog import JOB_ANALYSES
-from tracebraid.api.job.whole_job import ranks_of_job
-from tracebraid.api.reporting.asked import ASKED, ASKED_OF_JOB, Asked
-from tracebraid.api.reporting.options import ReportOptions, chosen_steps
-from tracebraid.api.reporting.run_results import run_results
+from tracebraid.analysis.catalog import all_analyses, job_analyses
+from tracebraid.api.job_answers import job_rank_inputs
+from tracebraid.api.reporting import ReportOptions, chosen_steps, run_results
 from tracebraid.errors import ArgumentError, InputError, MissingLibraryError
+from tracebraid.model.analysis import Analysis, OnPage
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.report.parts import Note
-from tracebraid.model.report.run_results import RunResults
+from tracebraid.model.report import Note, RunResults
 from tracebraid.reports.error_lines import error_lines
-from tracebraid.reports.sections.sweep import sweep
+from tracebraid.reports.sections.run_report import sweep
 
 
 def _scene(rank: int = 0) -> Scene:
@@ -48,16 +45,15 @@ def results(folder: Path) -> RunResults:
     return run_results(tracebraid.open(folder))
 
 
-@pytest.mark.parametrize("asked", [*ASKED, *ASKED_OF_JOB], ids=lambda asked: asked.name)
-def test_every_asked_analysis_exists_with_its_columns(asked: Asked) -> None:
-    tables = {found.name: found.table for found in ANALYSES} | {
-        found.name: found.table for found in JOB_ANALYSES
-    }
-    columns = {column.name for column in tables[asked.name].columns}
-    assert set(asked.by) <= columns
-    assert not asked.is_series or "ts_ns" in columns
+@pytest.mark.parametrize("analysis", all_analyses(), ids=lambda analysis: analysis.name)
+def test_a_page_picks_rows_by_columns_of_the_answer(analysis: Analysis) -> None:
+    on_page = analysis.on_page or OnPage()
+    columns = {column.name for column in analysis.table.columns}
+    assert set(on_page.by) <= columns
+    assert not on_page.is_series or "ts_ns" in columns
 
 
+@pytest.mark.slow
 def test_answers_equal_those_of_analyze(folder: Path, results: RunResults) -> None:
     job = tracebraid.open(folder)
     assert results.left_out == {}
@@ -84,6 +80,7 @@ def test_the_error_of_the_model_stands_beside_what_it_predicts(results: RunResul
     assert said == error_lines(results.path_of_steps.replay_error) != []
 
 
+@pytest.mark.slow
 def test_without_a_graph_the_results_say_why(folder: Path) -> None:
     found = run_results(tracebraid.open(folder), ReportOptions(with_graph=False))
     assert found.path_of_steps is None
@@ -91,22 +88,24 @@ def test_without_a_graph_the_results_say_why(folder: Path) -> None:
     assert found.without_graph
 
 
+@pytest.mark.slow
 def test_without_numba_there_is_no_graph_and_the_rest_is_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing(*_: object) -> None:
         raise MissingLibraryError("not here")
 
-    monkeypatch.setattr("tracebraid.api.reporting.rank_results.rank_of_graph", missing)
+    monkeypatch.setattr("tracebraid.api.reporting.rank_of_graph", missing)
     found = run_results(tracebraid.open(folder))
     assert (found.path_of_steps, found.without_graph, found.ranks) == (None, "not here", [0, 1])
     with pytest.raises(MissingLibraryError):
         run_results(tracebraid.open(folder), ReportOptions(with_graph=True))
 
 
+@pytest.mark.slow
 def test_a_rank_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
     write_ranks(tmp_path, [_scene(0), _scene(1)])
-    job = tracebraid.open(tmp_path)
+    job = tracebraid.open(tmp_path, unreadable="skip")
     broken = next(files.kineto for files in job.files if files.rank == 1)
     assert broken is not None
     Path(broken).write_bytes(b"")
@@ -123,10 +122,11 @@ def test_no_rank_that_can_be_read_is_an_error(tmp_path: Path) -> None:
         run_results(job)
 
 
+@pytest.mark.slow
 def test_an_execution_trace_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     for path in sorted(tracebraid.demo_path().iterdir()):
         (tmp_path / path.name).write_bytes(path.read_bytes())
-    job = tracebraid.open(tmp_path)
+    job = tracebraid.open(tmp_path, unreadable="skip")
     Path(str(job.files[1].et)).write_bytes(b"{")
     found = run_results(job, ReportOptions(with_graph=False))
     assert found.ranks == [0, 1]
@@ -135,6 +135,7 @@ def test_an_execution_trace_that_cannot_be_read_is_left_out(tmp_path: Path) -> N
     assert FindingCode.RANK_UNREADABLE in {finding.code for finding in found.findings}
 
 
+@pytest.mark.slow
 def test_one_rank_and_a_rank_that_is_not_there(folder: Path) -> None:
     assert run_results(tracebraid.open(folder), ReportOptions(rank=1)).ranks == [1]
     with pytest.raises(ArgumentError):
@@ -165,6 +166,7 @@ def test_steps_are_named_by_number_range_or_name(
     assert list(chosen_steps(times, wanted)) == [f"ProfilerStep#{number}" for number in expected]
 
 
+@pytest.mark.slow
 def test_a_rank_alone_has_the_answers_of_the_job(tmp_path: Path) -> None:
     job = PlannedJob(2)
     for number in (1, 2):
@@ -174,21 +176,22 @@ def test_a_rank_alone_has_the_answers_of_the_job(tmp_path: Path) -> None:
     job.write(tmp_path)
     results = run_results(tracebraid.open(tmp_path), ReportOptions(rank=1, with_graph=False))
     alone = tracebraid.open(sorted(tmp_path.iterdir())[1])
-    for asked in ASKED_OF_JOB:
-        answer = results.answers[asked.name]
-        expected = tracebraid.analyze(asked.name, alone)
-        assert answer.frame.equals(expected.frame), asked.name
+    for analysis in (found for found in job_analyses() if found.on_page):
+        answer = results.answers[analysis.name]
+        expected = tracebraid.analyze(analysis.name, alone)
+        assert answer.frame.equals(expected.frame), analysis.name
         assert answer.lacks == expected.lacks
 
 
+@pytest.mark.slow
 def test_segments_are_found_where_ranks_may_be_late(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[int] = []
 
     def counted(*arguments: Any) -> Any:
-        given.append(len(arguments[3]))
-        return ranks_of_job(*arguments)
+        given.append(len(arguments[2]))
+        return job_rank_inputs(*arguments)
 
-    monkeypatch.setattr("tracebraid.api.reporting.rank_results.ranks_of_job", counted)
+    monkeypatch.setattr("tracebraid.api.reporting.job_rank_inputs", counted)
     for rank in (None, 1):
         run_results(tracebraid.open(folder), ReportOptions(rank=rank, with_graph=False))
     assert given == [0, 0, 1]

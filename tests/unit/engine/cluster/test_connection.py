@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from types import SimpleNamespace
 
-from tracebraid.engine.cluster import connection
+from tracebraid.engine import ray_connection
 
 
 def _ray_with_note(address: str) -> SimpleNamespace:
@@ -17,5 +17,5 @@ def test_the_note_of_a_cluster_that_is_gone_is_not_followed() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         port = closed.getsockname()[1]
-    assert connection._running(_ray_with_note(f"127.0.0.1:{port}")) is None
-    assert connection._running(_ray_with_note("")) is None
+    assert ray_connection._running(_ray_with_note(f"127.0.0.1:{port}")) is None
+    assert ray_connection._running(_ray_with_note("")) is None

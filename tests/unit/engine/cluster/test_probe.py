@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 
 import pytest
 
-from tracebraid.engine.cluster import probe
-from tracebraid.engine.cluster.probe import check_cluster_answers
-from tracebraid.engine.cluster.ray_engine import RayEngine
+from tracebraid.engine import ray_connection
+from tracebraid.engine.ray_connection import check_cluster_answers
+from tracebraid.engine.ray_engine import RayEngine
 from tracebraid.errors import EngineError
 from tracebraid.model.rank_files import RankFiles
 
@@ -49,11 +48,14 @@ def test_what_is_no_address_is_an_error_that_shows_one(address: str) -> None:
         check_cluster_answers(address)
 
 
-def test_a_port_that_nobody_listens_on_is_an_error_within_seconds() -> None:
-    began_s = time.monotonic()
+@pytest.mark.slow
+def test_a_port_that_nobody_listens_on_is_an_error_before_ray_tries_for_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setattr(ray_connection, "_init", pytest.fail)
     with pytest.raises(EngineError, match="no Ray cluster answers at 127"):
         list(RayEngine(free_address()).outcomes(never, [RankFiles(0, "a", None)], None))
-    assert time.monotonic() - began_s < 20
 
 
 def never(files: RankFiles, progress: object) -> None:
@@ -63,18 +65,18 @@ def never(files: RankFiles, progress: object) -> None:
 def test_a_server_of_something_else_is_an_error() -> None:
     with (
         listening(lambda stream: stream.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")) as address,
-        pytest.raises(EngineError, match="no Ray cluster"),
+        pytest.raises(EngineError, match="Ray cluster"),
     ):
         check_cluster_answers(address)
 
 
 def test_a_server_that_hangs_up_is_an_error() -> None:
-    with listening(lambda stream: None) as address, pytest.raises(EngineError, match="no Ray cluster"):
+    with listening(lambda stream: None) as address, pytest.raises(EngineError, match="Ray cluster"):
         check_cluster_answers(address)
 
 
 def test_a_server_that_says_nothing_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(ray_connection, "_TIMEOUT_S", 0.2)
     with listening(None) as address, pytest.raises(EngineError, match="no Ray cluster answers"):
         check_cluster_answers(address)
 

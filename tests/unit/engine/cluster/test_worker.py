@@ -10,9 +10,8 @@ import pytest
 
 import tracebraid
 from tracebraid.api.engines import engine_of
-from tracebraid.engine.cluster.worker import task_bytes, work_on
-from tracebraid.engine.pickling import work_bytes
-from tracebraid.engine.running import event_of
+from tracebraid.engine.pickling import event_of, work_bytes
+from tracebraid.engine.ray_node import run_work, task_bytes
 from tracebraid.engine.workers import Event, Failed, Finished, Raised
 from tracebraid.errors import ArgumentError, EngineError, InputError, MissingLibraryError
 from tracebraid.model.rank_files import RankFiles
@@ -25,7 +24,7 @@ def _same_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on_node(work: object, task: bytes, folder: Path) -> tuple[Event, bool]:
-    data, is_unseen = work_on(work_bytes(work), task, str(folder), "node n1 (10.0.0.7)")  # type: ignore[arg-type]
+    data, is_unseen = run_work(work_bytes(work), task, str(folder), "node n1 (10.0.0.7)")  # type: ignore[arg-type]
     return event_of(data), is_unseen
 
 
@@ -43,6 +42,7 @@ def test_a_rank_is_worked_on_in_the_drivers_folder(tmp_path: Path) -> None:
     assert (event.number, event.answer) == (3, (7, str(tmp_path)))
 
 
+@pytest.mark.slow
 def test_a_file_that_the_driver_sees_and_the_node_does_not_names_both(tmp_path: Path) -> None:
     for name in ("kineto", "et"):
         path = tmp_path / f"{name}_0.json"
@@ -57,12 +57,14 @@ def test_a_file_that_the_driver_sees_and_the_node_does_not_names_both(tmp_path: 
         assert "URL" in event.error.advice
 
 
+@pytest.mark.slow
 def test_a_file_that_nobody_sees_and_a_url_are_left_to_the_work(tmp_path: Path) -> None:
     for path in (str(tmp_path / "gone.json"), "s3://bucket/kineto_0.json"):
         event, _ = on_node(rank_of, task_bytes(0, RankFiles(0, path, None)), tmp_path)
         assert isinstance(event, Finished)
 
 
+@pytest.mark.slow
 def test_an_error_says_whether_its_path_is_on_the_node(tmp_path: Path) -> None:
     task = task_bytes(0, RankFiles(0, None, None))
     here, gone = tmp_path / "here", tmp_path / "gone"
@@ -74,7 +76,7 @@ def test_an_error_says_whether_its_path_is_on_the_node(tmp_path: Path) -> None:
 
 
 def test_a_question_that_cannot_be_loaded_is_an_error_of_the_engine(tmp_path: Path) -> None:
-    data, _ = work_on(b"no pickle", task_bytes(0, RankFiles(0, None, None)), str(tmp_path), "n")
+    data, _ = run_work(b"no pickle", task_bytes(0, RankFiles(0, None, None)), str(tmp_path), "n")
     event = event_of(data)
     assert isinstance(event, Raised)
     assert isinstance(event.error, EngineError)
@@ -84,7 +86,7 @@ def test_without_ray_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setitem(sys.modules, "ray", None)
     job = tracebraid.open(demo, engine="ray")
     with pytest.raises(MissingLibraryError, match=r"tracebraid\[ray\]"):
-        tracebraid.breakdown(job)
+        tracebraid.analyses.breakdown(job)
 
 
 def test_only_ray_takes_an_address() -> None:

@@ -8,22 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-__all__ = [
-    "EPOCH_NS",
-    "Row",
-    "Text",
-    "call",
-    "copy",
-    "fill",
-    "global_id",
-    "graph",
-    "kernel",
-    "nvtx",
-    "sync",
-    "whole",
-    "write_export",
-]
-
 EPOCH_NS = 1_696_392_839_587_175_550
 """When the session of a written file starts."""
 

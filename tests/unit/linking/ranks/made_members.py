@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
-from tracebraid.model.collectives.group_ranks import text_of_ranks
-from tracebraid.model.schema.ranks import MEMBERS, RANKS
-
-__all__ = ["MadeJob", "agreement", "all_reduces", "facts"]
+from tracebraid.model.collectives import text_of_ranks
+from tracebraid.model.schema.links import MEMBERS, RANKS
 
 
 @dataclass

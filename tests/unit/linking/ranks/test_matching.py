@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 import pytest
 
 from tests.unit.linking.ranks.made_members import MadeJob, agreement, all_reduces, facts
+from tracebraid.linking.ranks.clocks import without_impossible
+from tracebraid.linking.ranks.matching.by_order import can_meet
 from tracebraid.linking.ranks.matching.matched import MatchedMembers, match_members
-from tracebraid.model.collectives.codes import MatchMethod
+from tracebraid.model.collectives import SAME_CLOCK_NS, ClockMethod, CollectiveType, MatchMethod
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
@@ -118,6 +121,55 @@ def test_a_rank_alone_and_no_member_at_all() -> None:
     assert not empty.findings
 
 
+# --- on the host ------------------------------------------------------------------------------------
+
+
+def on_gloo(job: MadeJob, frame: pl.DataFrame, lag_ns: int = 900_000) -> pl.DataFrame:
+    """The same on the host, whose threads note an end up to so much too late."""
+    lag = pl.Series("lag", job.random.integers(0, lag_ns, frame.height))
+    return frame.with_columns(pl.lit("cpu").alias("device"), (pl.col("end_ns") + lag).alias("end_ns"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [2, 3, 4])
+@pytest.mark.parametrize("offset_ns", [0, _DAY_NS])
+@pytest.mark.parametrize("count", [4, 24])
+def test_equal_sequences_of_gloo_in_one_step_are_matched_by_order(
+    world: int, offset_ns: int, count: int
+) -> None:
+    """Whatever their ends say, also on hosts whose clocks are far apart."""
+    for seed in range(8):
+        job = MadeJob(world, seed, offsets_ns=[rank * offset_ns for rank in range(world)])
+        for _ in range(count):
+            job.collective("all_to_all", gap_ns=1_000_000, step=2)
+        found, result = matched(job, on_gloo(job, job.frame()))
+        assert result == (0, 0, world * count)
+        assert found.collectives.get_column("method").unique().to_list() == [MatchMethod.GROUP_ORDER.value]
+        assert found.collectives.height == count
+
+
+def test_windows_of_equal_length_that_begin_apart_are_not_taken_for_equal() -> None:
+    job = MadeJob(2)
+    for _ in range(60):
+        job.collective()
+    truth, rank = pl.col("truth"), pl.col("rank")
+    frame = job.frame().filter(((rank == 0) & (truth < 50)) | ((rank == 1) & (truth >= 10)))
+    assert matched(job, frame)[1] == (0, 0, 80)
+    assert matched(job, on_gloo(job, frame, 10_000))[1] == (0, 0, 80)
+
+
+def test_threads_of_gloo_begin_in_another_order_than_that_of_issue() -> None:
+    """Ranges that a thread begins later than those of later ops are where they were issued."""
+    job = MadeJob(2)
+    for number in range(20):
+        job.collective("all_reduce", 1024 * (1 + number % 2), gap_ns=10_000, step=1)
+    late = pl.when((pl.col("rank") == 1) & (pl.col("truth") % 4 == 0)).then(15_000).otherwise(0)
+    frame = job.frame().with_columns((pl.col(name) + late).alias(name) for name in ("start_ns", "end_ns"))
+    frame = frame.sort("rank", "start_ns").with_columns(pl.lit("cpu").alias("device"))
+    assert matched(job, frame)[1] == (0, 0, 40)
+    assert not disordered(matched(job, frame)[0])
+
+
 # --- groups -----------------------------------------------------------------------------------------
 
 
@@ -140,6 +192,15 @@ def test_a_group_that_ranks_name_differently_is_one(sequences: bool) -> None:
     found, result = matched(job, job.frame())
     assert result == (0, 0, 120)
     assert found.members.get_column("group").n_unique() == 1
+
+
+def test_the_ranks_of_a_group_stand_in_its_name_if_any_of_them_tells_them() -> None:
+    job = MadeJob(2, sequences=True)
+    job.collective()
+    frame = job.frame().with_columns(pl.when(pl.col("rank") != 0).then("group_ranks").alias("group_ranks"))
+    found, result = matched(job, frame)
+    assert result == (0, 0, 2)
+    assert found.collectives.get_column("group").to_list() == ["0 ranks 0,1"]
 
 
 def test_two_groups_of_equal_ranks_are_told_apart_by_names_and_by_what_they_do() -> None:
@@ -194,6 +255,55 @@ def test_sends_meet_receives_in_the_order_of_each_pair() -> None:
     assert found.collectives.get_column("type").unique().to_list() == ["send_recv"]
     assert found.collectives.get_column("agrees").all()
     assert found.collectives.get_column("missing").list.len().sum() == 0
+
+
+def of_steps(frame: pl.DataFrame) -> pl.DataFrame:
+    """Sends and receives on the host, ten in a step, which are a day apart by their ends."""
+    late = pl.when(pl.col("type") == "send").then(_DAY_NS).otherwise(0)
+    return frame.with_columns(
+        pl.format("ProfilerStep#{}", pl.col("truth") // 10).cast(frame.schema["step"]).alias("step"),
+        pl.lit("cpu").alias("device"),
+        (pl.col("end_ns") + late).alias("end_ns"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("kept", "matches", "confidence"),
+    [
+        (pl.lit(value=True), 40, 0.95),
+        # Windows begin and end at other steps.
+        ((pl.col("rank") == 0) | (pl.col("truth") >= 10), 30, 0.8),
+        (
+            (pl.col("truth") < 30) & (pl.col("rank") == 0) | (pl.col("truth") >= 10) & (pl.col("rank") == 1),
+            20,
+            0.8,
+        ),
+        # A step of which one is lost stays unmatched in that direction.
+        ((pl.col("rank") == 0) | (pl.col("truth") != 12), 35, 0.8),
+    ],
+)
+def test_sends_and_receives_on_the_host_meet_by_order_in_steps_that_have_equally_many(
+    kept: pl.Expr, matches: int, confidence: float
+) -> None:
+    job = MadeJob(2, offsets_ns=[0, -_DAY_NS])
+    frame = of_steps(pairs(job, 40)).filter(kept)
+    found, (wrong, _, _) = matched(job, frame)
+    assert wrong == 0
+    assert found.collectives.height == matches
+    assert found.collectives.get_column("confidence").min() == confidence
+
+
+def test_sends_and_receives_on_the_host_need_peers_and_equal_sizes() -> None:
+    job = MadeJob(2)
+    frame = of_steps(pairs(job, 40))
+    received = pl.when(pl.col("type") == "recv").then(64).otherwise("out_bytes")
+    assert matched(job, frame.with_columns(received.alias("out_bytes")))[0].collectives.is_empty()
+    no_peer = pl.lit(None, pl.Int64).alias("source")
+    assert matched(job, frame.with_columns(no_peer))[0].collectives.is_empty()
+    unstepped = frame.with_columns(pl.lit(None, frame.schema["step"]).alias("step"))
+    found, result = matched(job, unstepped)
+    assert result == (0, 0, 80)
+    assert found.collectives.get_column("confidence").unique().to_list() == [0.7]
 
 
 def test_a_lost_receive_shifts_no_other() -> None:
@@ -289,6 +399,7 @@ def test_another_order_of_the_last_collectives_is_named(world: int, gap_ns: int)
     assert not disordered(matched(job, job.frame())[0])
 
 
+@pytest.mark.slow
 def test_last_collectives_that_a_rank_lacks_are_in_no_other_order() -> None:
     job = of_all_types(2, 30)
     frame = job.frame()
@@ -363,3 +474,107 @@ def test_ranks_that_share_nothing_with_others_of_their_group_are_named(
     assert codes(found) == [FindingCode.COLLECTIVES_UNMATCHED] * findings
     assert [finding.details["ranks"] for finding in found.findings] == ["2, 3"] * findings
     assert set(found.collectives.get_column("ranks").list.len()) == {2}
+
+
+# --- A match by order whose members miss each other on known clocks is taken back; others stay -------
+
+
+WIDTH_NS = 50_000
+
+
+def judged(
+    gap_ns: int,
+    kind: CollectiveType = CollectiveType.ALL_REDUCE,
+    by: MatchMethod = MatchMethod.ALIGNED_ORDER,
+    clock: ClockMethod = ClockMethod.COLLECTIVES,
+) -> tuple[list[int | None], int]:
+    """The collectives of two members, of which the later starts that long after the other's end."""
+    members = pl.DataFrame(
+        {
+            "rank": [0, 1],
+            "collective": [0, 0],
+            "type": [kind.value] * 2,
+            "issued_ns": [None, None],
+            "start_ns": [0, 1_000 + gap_ns],
+            "end_ns": [1_000, 2_000 + gap_ns],
+        },
+        schema_overrides={"issued_ns": pl.Int64},
+    )
+    collectives = pl.DataFrame({"collective": [0], "method": [by.value]})
+    clocks = pl.DataFrame(
+        {
+            "rank": [0, 1],
+            "method": [ClockMethod.REFERENCE.value, clock.value],
+            "offset_low_ns": [0, -WIDTH_NS // 2],
+            "offset_high_ns": [0, WIDTH_NS // 2],
+        }
+    )
+    found, left = without_impossible(members, collectives, clocks)
+    return found.get_column("collective").to_list(), left.height
+
+
+@pytest.mark.parametrize("kind", [CollectiveType.ALL_REDUCE, CollectiveType.ALL_TO_ALL])
+def test_members_that_miss_each_other_beyond_the_clocks_widths_are_unmatched(kind: CollectiveType) -> None:
+    assert judged(SAME_CLOCK_NS + WIDTH_NS + 1, kind) == ([None, None], 0)
+    assert judged(SAME_CLOCK_NS + WIDTH_NS, kind) == ([0, 0], 1)
+
+
+def test_what_numbers_say_or_unknown_clocks_cannot_judge_stays() -> None:
+    far = 10**9
+    assert judged(far, by=MatchMethod.GROUP_SEQUENCE) == ([0, 0], 1)
+    assert judged(far, clock=ClockMethod.UNKNOWN) == ([0, 0], 1)
+    assert judged(far, CollectiveType.BROADCAST) == ([0, 0], 1)
+
+
+@pytest.mark.parametrize(("issued_ns", "left"), [(1_000, 1), (2 * SAME_CLOCK_NS, 0)])
+def test_a_receive_ends_behind_the_issue_of_its_send(issued_ns: int, left: int) -> None:
+    """A backend of the host may send before the start that it notes."""
+    members = pl.DataFrame(
+        {
+            "rank": [0, 1],
+            "collective": [0, 0],
+            "type": [CollectiveType.SEND.value, CollectiveType.RECEIVE.value],
+            "issued_ns": [issued_ns, 0],
+            "start_ns": [10**9, 0],
+            "end_ns": [2 * 10**9, 2_000],
+        }
+    )
+    collectives = pl.DataFrame({"collective": [0], "method": [MatchMethod.GROUP_ORDER.value]})
+    clocks = pl.DataFrame(
+        {
+            "rank": [0, 1],
+            "method": [ClockMethod.REFERENCE.value, ClockMethod.SAME_HOST.value],
+            "offset_low_ns": [0, 0],
+            "offset_high_ns": [0, 0],
+        }
+    )
+    assert without_impossible(members, collectives, clocks)[1].height == left
+
+
+# --- Whether two ranks' members can be of the same collectives: there are clocks by which most  ------
+
+
+MS = 1_000_000
+STEPS = np.arange(9) * 60 * MS
+
+
+def test_ranks_that_a_busy_machine_wakes_one_after_the_other_meet() -> None:
+    """The one waits 50 ms in each, the other is short, and either is the first to be woken in the end."""
+    woken = np.random.default_rng(1).integers(0, 2 * MS, 9)
+    waiting = (STEPS, STEPS + 50 * MS + woken)
+    last = (STEPS + 50 * MS, STEPS + 50 * MS + 100_000)
+    far = 3_600_000 * MS
+    assert can_meet(waiting, (last[0] + far, last[1] + far))
+
+
+def test_a_rank_that_ended_before_the_other_started_does_not_meet_it() -> None:
+    """The pauses between are each another one, so that no clock makes up for all."""
+    pauses = np.random.default_rng(1).integers(1 * MS, 9 * MS, 9).cumsum()
+    first = (STEPS, STEPS + MS)
+    assert not can_meet(first, (first[0] + pauses, first[1] + pauses))
+
+
+def test_a_clock_that_drifts_along_a_line_is_no_hindrance() -> None:
+    drift = (STEPS * 2e-4).astype(np.int64)
+    first = (STEPS, STEPS + 50_000)
+    assert can_meet(first, (first[0] + drift, first[1] + drift))

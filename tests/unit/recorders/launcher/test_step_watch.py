@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import signal
 import subprocess
 import sys
 import threading
@@ -11,14 +12,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from torch.optim import Optimizer
+
+from tests.callbacks import never
+from tests.unit.recorders.launcher.watched import call, of_torch
+from tracebraid.recorders.launcher.loops import LoopKind, Loops
+from tracebraid.recorders.launcher.step_watch import StepWatch
 
 torch = pytest.importorskip("torch")
 
-from torch.optim import SGD, Optimizer  # noqa: E402
-
-from tests.callbacks import never  # noqa: E402
-from tests.unit.recorders.launcher.watched import call, of_torch  # noqa: E402
-from tracebraid.recorders.launcher.step_watch import StepWatch  # noqa: E402
+from torch.optim import SGD  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -343,3 +346,134 @@ print(any("Linear" in event.name for event in profile.events()))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr
+
+
+# --- Which loop of a program is followed -------------------------------------------------------------
+
+
+class Owner:
+    """Stands for an optimizer or a module."""
+
+
+class Other(Owner):
+    """Another class of them."""
+
+
+def followed(loops: Loops, *steps: tuple[Owner, LoopKind]) -> list[Owner]:
+    """The owners of the loop that is followed, of the steps that were steps of it."""
+    return [owner for owner, kind in steps if loops.stepped(owner, kind, thread=1) is not None]
+
+
+def test_a_better_kind_of_loop_takes_over_with_its_first_step() -> None:
+    loops, one = Loops(), Owner()
+    for kind in LoopKind:
+        assert loops.stepped(one, kind, thread=1) is not None
+    assert loops.stepped(one, LoopKind.MODULE, thread=1) is None
+    assert loops.followed is not None
+    assert loops.followed.kind is LoopKind.OPTIMIZER
+
+
+def test_a_loop_takes_over_where_the_one_before_takes_no_steps_for_long() -> None:
+    loops, first, second = Loops(), Owner(), Owner()
+    kind = LoopKind.OPTIMIZER
+    assert followed(loops, (first, kind), *[(second, kind)] * 40) == [first, *[second] * 24]
+
+
+def test_loops_that_take_turns_leave_the_first_one_followed() -> None:
+    loops, generator, critic = Loops(), Owner(), Other()
+    turns = [(generator, LoopKind.OPTIMIZER), *[(critic, LoopKind.OPTIMIZER)] * 5]
+    assert followed(loops, *turns * 10) == [generator] * 10
+
+
+def test_once_all_windows_are_recorded_only_a_better_kind_takes_over() -> None:
+    loops, first, second = Loops(), Owner(), Owner()
+    loops.stepped(first, LoopKind.MODULE, thread=1)
+    loops.has_all_windows = True
+    assert followed(loops, *[(second, LoopKind.MODULE)] * 40) == []
+    assert followed(loops, (second, LoopKind.TRAINING_MODULE)) == [second]
+    assert not loops.has_all_windows
+
+
+def test_a_loop_whose_owner_is_gone_is_over() -> None:
+    loops, first, second = Loops(), Owner(), Owner()
+    loops.stepped(first, LoopKind.OPTIMIZER, thread=1)
+    del first
+    assert followed(loops, (second, LoopKind.OPTIMIZER)) == [second]
+
+
+def test_steps_on_another_thread_than_the_first_are_not_counted() -> None:
+    loops, one = Loops(), Owner()
+    assert loops.stepped(one, LoopKind.OPTIMIZER, thread=1) is not None
+    assert loops.stepped(one, LoopKind.OPTIMIZER, thread=2) is None
+    assert [loop["steps"] for loop in loops.summary()] == [1]
+
+
+def test_the_summary_counts_loops_of_objects_that_are_gone() -> None:
+    loops, kept = Loops(), Other()
+    for _ in range(600):
+        loops.stepped(Owner(), LoopKind.MODULE, thread=1, may_follow=False)
+    loops.stepped(kept, LoopKind.OPTIMIZER, thread=1)
+    assert [(loop["name"], loop["steps"], loop["followed"]) for loop in loops.summary()] == [
+        ("Owner", 600, False),
+        ("Other", 1, True),
+    ]
+
+
+# --- What fails in the watch's hooks is kept from the program, and what the program raises ther ------
+
+
+@pytest.fixture
+def failures() -> list[BaseException]:
+    return []
+
+
+@pytest.mark.parametrize("error", [RuntimeError("x"), SystemExit(3), TypeError("x"), GeneratorExit()])
+def test_what_fails_in_our_hooks_stops_the_watch_and_not_the_program(
+    module: Any, failures: list[BaseException], error: BaseException
+) -> None:
+    def fail(counted_by: object) -> None:
+        raise error
+
+    class Plain(Optimizer):
+        def step(self) -> str:
+            return "stepped"
+
+    before = of_torch()
+    for act in (lambda: call(module, 2), lambda: Plain([torch.nn.Parameter(torch.ones(1))], {}).step()):
+        watch = StepWatch(fail, failures.append)
+        watch.start()
+        act()
+        assert failures == [error]
+        assert of_torch() == before
+        failures.clear()
+
+
+@pytest.mark.parametrize("error", [TimeoutError("theirs"), SystemExit(3), KeyboardInterrupt()])
+def test_what_a_handler_of_the_program_raises_in_our_hooks_is_the_programs(
+    module: Any, error: BaseException
+) -> None:
+    """As a limit on time by SIGALRM does, at any moment."""
+
+    def handle(number: int, frame: object) -> None:
+        raise error
+
+    watch = StepWatch(lambda counted_by: signal.raise_signal(signal.SIGUSR1), never)
+    before = signal.signal(signal.SIGUSR1, handle)
+    watch.start()
+    try:
+        with pytest.raises(type(error)) as raised:
+            call(module)
+        assert raised.value is error
+    finally:
+        watch.stop()
+        signal.signal(signal.SIGUSR1, before)
+
+
+@pytest.mark.parametrize("lacks", ["compiler", "optim", "nn"])
+def test_a_torch_that_lacks_something_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch, lacks: str) -> None:
+    before = of_torch()
+    with monkeypatch.context() as patch:
+        patch.delattr(torch, lacks)
+        with pytest.raises(AttributeError):
+            StepWatch(never, never).start()
+    assert of_torch() == before

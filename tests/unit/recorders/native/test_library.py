@@ -5,12 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
+import tracebraid
 from tests.fake_compiler import LINKS, FakeCompiler
+from tools.lint_native import needs_torch
 from tracebraid.errors import CaptureError
 
 torch = pytest.importorskip("torch")
@@ -178,3 +181,37 @@ def test_what_a_killed_builder_left_goes_with_the_next_build(working: FakeCompil
     (left_behind / "recorder.o").touch()
     build()
     assert not left_behind.exists()
+
+
+# --- The recorder's hash table, of which entries are taken out all the time --------------------------
+
+
+SOURCE_FOLDER = Path(tracebraid.__file__).parent / "recorders" / "native"
+PROGRAM = Path(__file__).parents[3] / "integration" / "scripts" / "address_map.cpp"
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_it_holds_what_the_standard_one_holds(tmp_path: Path) -> None:
+    flags = [
+        "-std=c++20",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{SOURCE_FOLDER}",
+        "-o",
+        str(tmp_path / "program"),
+    ]
+    subprocess.run(["g++", *flags, str(PROGRAM)], check=True)
+    done = subprocess.run([tmp_path / "program"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+# --- Which sources `make lint` gives to clang-tidy: those without PyTorch's headers, so that it ------
+
+
+def test_sources_without_headers_of_torch_are_found_through_their_own_headers() -> None:
+    chosen = {source.name for source in SOURCE_FOLDER.glob("*.cpp") if not needs_torch(source)}
+    assert {"chunk_handover.cpp", "epochs.cpp", "spill_file.cpp", "json.cpp", "columns.cpp"} <= chosen
+    # recorder.cpp includes them itself, nodes.cpp by recorder.h.
+    assert not {"recorder.cpp", "nodes.cpp", "identity.cpp"} & chosen

@@ -1,1 +1,1 @@
-"""Blocks of memory: their lives, what they are used for, and how much of them is allocated when."""
+"""Blocks of memory: lifetimes, uses, and allocated bytes over time."""

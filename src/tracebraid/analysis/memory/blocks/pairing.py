@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.event_columns import event_columns
-from tracebraid.analysis.host.thread_timelines import innermost_at
+from tracebraid.analysis.device import event_columns
+from tracebraid.analysis.host.host_rows import innermost_at
 from tracebraid.model.linked_trace import LinkedTrace
-
-__all__ = ["CPU", "instants", "paired"]
 
 CPU = "cpu"
 """The device that is the host's memory."""

@@ -1,1 +1,1 @@
-"""Questions about idle time: its gaps, their causes, and what the host did meanwhile."""
+"""Idle time analyses: gaps, causes, and host activity."""

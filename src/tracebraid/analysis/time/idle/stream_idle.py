@@ -1,22 +1,17 @@
-"""How long does each stream wait between its work: for the host, or for the next kernel in its queue?"""
+"""The gaps between consecutive work of each stream, by what it waited for."""
 
 from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.analysis.answering import answer
-from tracebraid.analysis.device.device_events import device_events_by_step
-from tracebraid.analysis.device.stream_gaps import gaps_of
-from tracebraid.analysis.device.stream_names import stream_names
+from tracebraid.analysis.answering import NO_STEP, answer
+from tracebraid.analysis.device import device_events_by_step, gaps_of, stream_names
 from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
-from tracebraid.analysis.step_rows import NO_STEP
 from tracebraid.analysis.time.step_windows import in_order_of_steps
+from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
 from tracebraid.model.answers import STREAM_IDLE, StreamGap
 from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.step import PROFILER_STEP
-
-__all__ = ["KERNEL_WAIT_NS", "gaps_by_category", "stream_idle"]
 
 KERNEL_WAIT_NS = 30_000
 """A shorter gap before work that was queued in time is what a stream takes from one kernel to the next: HTA's
@@ -25,8 +20,25 @@ KERNEL_WAIT_NS = 30_000
 _KEY = ["step", "device", "stream", "category"]
 
 
-def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = PROFILER_STEP) -> pl.DataFrame:
-    """The gaps between consecutive work of each stream, by what it waited for: `model.answers.STREAM_IDLE`.
+@analysis(
+    STREAM_IDLE,
+    Family.TIME,
+    needs=(Need.DEVICE_WORK,),
+    uses=(Need.STEPS,),
+    shown="stream category idle_ns share count mean_ns p50_ns max_ns std_ns",
+    when_empty="no stream has two pieces of work, and so none has a gap",
+    formula=(
+        "The gap before each work of a stream: the host is waited for where the launching call began "
+        "after all earlier work had ended; else the next kernel where the gap is below 30 µs (HTA's "
+        "threshold)."
+    ),
+    on_page=OnPage(),
+    stored=Stored.ALWAYS,
+)
+def stream_idle(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
+    """How long does each stream wait between its kernels?
+
+    The gaps between consecutive work of each stream, by what it waited for.
 
     A gap is `host_wait` if the call that launched the next work began after all earlier work of the stream had ended;
     else `kernel_wait` if it is shorter than `KERNEL_WAIT_NS`; else `other`. It is what HTA's
@@ -35,9 +47,8 @@ def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = P
     Args:
         linked: one rank.
         per_step: rows for each step in which the next work was launched, instead of over all.
-        annotation: what marks a step, see `steps`.
     """
-    events = device_events_by_step(linked, annotation)
+    events = device_events_by_step(linked)
     gaps = gaps_by_category(linked, events if per_step else events.with_columns(NO_STEP))
     if gaps.is_empty():
         return STREAM_IDLE.empty()
@@ -58,18 +69,13 @@ def stream_idle(linked: LinkedTrace, per_step: bool = False, annotation: str = P
             *by_number("device", "stream"),
             pl.col("category").cast(pl.Enum([gap.value for gap in StreamGap])),
         )
-        .pipe(in_order_of_steps, linked, annotation)
-        .pipe(lambda frame: answer(STREAM_IDLE, frame, linked, annotation))
+        .pipe(in_order_of_steps, linked)
+        .pipe(lambda frame: answer(STREAM_IDLE, frame, linked))
     )
 
 
 def gaps_by_category(linked: LinkedTrace, events: pl.DataFrame) -> pl.DataFrame:
-    """The gap before each event but the first of a stream, with `stream`, `gap_ns` and `category` (`StreamGap`).
-
-    Args:
-        linked: the rank.
-        events: rows of `device_events`; those that only wait are left out.
-    """
+    """The gap before each event but the first of a stream, with `stream`, `gap_ns` and `category` (`StreamGap`)."""
     calls = linked.timeline.events.get_column("ts_ns")
     gaps = gaps_of(events).filter(pl.col("gap_before_ns").is_not_null())
     category = (

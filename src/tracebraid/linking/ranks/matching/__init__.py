@@ -1,1 +1,1 @@
-"""Which members of different ranks are of one collective?"""
+"""Match the members of collectives across ranks."""

@@ -2,43 +2,648 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from tracebraid.linking.ranks.matching.by_order import match_by_order
-from tracebraid.linking.ranks.matching.by_sequence import match_by_sequence, restarts
-from tracebraid.linking.ranks.matching.collectives import collectives_of
-from tracebraid.linking.ranks.matching.groups import with_groups
-from tracebraid.linking.ranks.matching.order_findings import order_findings
-from tracebraid.linking.ranks.matching.rank_findings import of_another_run, rank_findings
 from tracebraid.linking.ranks.matching.signatures import (
-    is_between_two,
     is_of_all,
     is_of_unnamed,
     may_be_of_several,
+    order_findings,
     with_signatures,
 )
-from tracebraid.model.collectives.codes import CollectiveType
-from tracebraid.model.finding import Finding
-from tracebraid.model.schema.ranks import MATCHED_COLLECTIVES
+from tracebraid.model.collectives import (
+    HOST,
+    UNKNOWN_GROUP,
+    CollectiveType,
+    MatchMethod,
+    is_between_two,
+    is_pair_on_host,
+    ranks_in_text,
+    ranks_listed,
+)
+from tracebraid.model.expressions import as_text
+from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.schema.links import MATCHED_COLLECTIVES, MEMBERS
 
-__all__ = ["MatchedMembers", "match_members"]
 
-_HOST = "cpu"
-"""The device of members on the host."""
+class DisjointSets:
+    """Numbers from 0 on, each in a set of its own until it is joined with another.
+
+    Args:
+        count: how many numbers.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def root(self, item: int) -> int:
+        """Return the root of an item's set."""
+        while self._parent[item] != item:
+            self._parent[item] = self._parent[self._parent[item]]
+            item = self._parent[item]
+        return item
+
+    def join(self, first: int, second: int) -> None:
+        """Merge two sets; the lower root becomes the root."""
+        low, high = sorted((self.root(first), self.root(second)))
+        self._parent[high] = low
+
+
+LOCAL = ["rank", "process_group", "description", "_communicator", "_ranks", "group_size"]
+"""Key that distinguishes the groups of one rank."""
+
+
+@dataclass(frozen=True)
+class _Local:
+    """A process group as one rank has it.
+
+    Args:
+        row: its number.
+        rank: the rank.
+        name: its name; None: unknown.
+        description: its description; None: unknown.
+        communicators: ids of its communicators.
+        ranks: its ranks; None: unknown.
+        size: how many; None: unknown.
+        count: members of it.
+        kinds: their types and element types.
+    """
+
+    row: int
+    rank: int
+    name: str | None
+    description: str | None
+    communicators: frozenset[str]
+    ranks: tuple[int, ...] | None
+    size: int | None
+    count: int
+    kinds: tuple[str, ...]
+
+
+def with_groups(members: pl.DataFrame) -> pl.DataFrame:
+    """The members with `_group`, a number that is the same on all ranks of a group, and `group`, a text for it.
+
+    Groups are one by a communicator that they share; else by their ranks, those of equal ranks by names,
+    descriptions, what they communicate, or the order of creation; else by name and size, if not more ranks have it than
+    it has. A group that this leaves open stays the group of a single rank.
+    """
+    # A group with a name may have several communicators, one without is known by its communicator.
+    unnamed = pl.col("process_group").is_null()
+    keyed = members.drop("group", strict=False).with_columns(
+        pl.when(unnamed).then("communicator").alias("_communicator"),
+        pl.col("group_ranks").to_physical().alias("_ranks"),
+    )
+    kinds = pl.concat_str("type", "dtype", separator=" ", ignore_nulls=True).unique().sort().alias("kinds")
+    local = keyed.group_by(LOCAL, maintain_order=True).agg(
+        pl.col("communicator").drop_nulls().unique(),
+        as_text("group_ranks").first(),
+        pl.len().alias("count"),
+        kinds,
+    )
+    ranks = {text: ranks_in_text(text) or None for text in local.get_column("group_ranks").unique().to_list()}
+    locals_ = [_local(row, values, ranks) for row, values in enumerate(local.iter_rows(named=True))]
+    sets = _joined(locals_)
+    number = {
+        root: position for position, root in enumerate(dict.fromkeys(sets.root(item.row) for item in locals_))
+    }
+    groups = [number[sets.root(item.row)] for item in locals_]
+    names = _names(locals_, groups)
+    found = local.select(LOCAL).with_columns(
+        pl.Series("_group", groups, dtype=pl.Int64),
+        pl.Series("group", [names[group] for group in groups], dtype=pl.String),
+    )
+    return keyed.join(found, on=LOCAL, how="left", nulls_equal=True, maintain_order="left").drop(
+        "_communicator", "_ranks"
+    )
+
+
+def _local(row: int, values: dict[str, Any], ranks: Mapping[str | None, tuple[int, ...] | None]) -> _Local:
+    return _Local(
+        row,
+        values["rank"],
+        values["process_group"],
+        values["description"],
+        frozenset(values["communicator"]),
+        ranks[values["group_ranks"]],
+        values["group_size"],
+        values["count"],
+        tuple(values["kinds"]),
+    )
+
+
+def _joined(groups: list[_Local]) -> DisjointSets:
+    sets = DisjointSets(len(groups))
+    shared = _join_by_communicator(groups, sets)
+    by_ranks: dict[tuple[int, ...], list[_Local]] = defaultdict(list)
+    for item in groups:
+        if item.ranks is not None:
+            by_ranks[item.ranks].append(item)
+    for same in by_ranks.values():
+        _join_equal_ranks(same, sets, shared)
+    _join_by_name([item for item in groups if item.ranks is None], groups, sets)
+    return sets
+
+
+def _join_by_communicator(groups: list[_Local], sets: DisjointSets) -> bool:
+    """Join groups that share a communicator; whether any two ranks do: else the ids are of no use."""
+    owner: dict[tuple[str, tuple[int, ...] | None], _Local] = {}
+    shared = False
+    for item in groups:
+        for communicator in item.communicators:
+            first = owner.setdefault((communicator, item.ranks), item)
+            shared |= first.rank != item.rank
+            sets.join(first.row, item.row)
+    return shared
+
+
+def _join_equal_ranks(same: list[_Local], sets: DisjointSets, shared: bool) -> None:
+    """Join groups of equal ranks: directly if each rank has one, else by distinguishing properties."""
+    by_rank = _by_rank(same)
+    labels: tuple[Callable[[_Local], Hashable], ...] = (
+        lambda item: item.name,
+        lambda item: item.description,
+        lambda item: item.kinds,
+    )
+    for label in labels:
+        labelled = {item.row: label(item) for item in same}
+        if _distinguishes(by_rank, labelled):
+            _join_labelled(same, labelled, sets, shared)
+            return
+    # PyTorch's names count groups in the order of their creation, which is that of all ranks.
+    if all((item.name or "").isdecimal() for item in same):
+        ordered = {
+            item.row: (number, item.kinds)
+            for of_rank in by_rank.values()
+            for number, item in enumerate(sorted(of_rank, key=_counted))
+        }
+        if _distinguishes(by_rank, ordered):
+            _join_labelled(same, ordered, sets, shared)
+            return
+    named = {item.row: (item.name, item.description) for item in same}
+    _join_labelled([item for item in same if item.name is not None], named, sets, shared)
+
+
+def _counted(item: _Local) -> tuple[int, str]:
+    """The order of the numbers that are groups' names, which may have more digits than Python converts."""
+    digits = (item.name or "").lstrip("0")
+    return len(digits), digits
+
+
+def _distinguishes(by_rank: Mapping[int, list[_Local]], labels: Mapping[int, Hashable]) -> bool:
+    """Return whether every rank has each label once, and all have the same labels."""
+    of_ranks = [[labels[item.row] for item in of_rank] for of_rank in by_rank.values()]
+    return all(len(set(found)) == len(found) and set(found) == set(of_ranks[0]) for found in of_ranks)
+
+
+def _join_labelled(
+    same: list[_Local], labels: Mapping[int, Hashable], sets: DisjointSets, shared: bool
+) -> None:
+    by_label: dict[Hashable, list[_Local]] = defaultdict(list)
+    for item in same:
+        by_label[labels[item.row]].append(item)
+    for items in by_label.values():
+        if len({item.rank for item in items}) == len(items):
+            _join_all(items, sets, shared)
+
+
+def _join_all(items: list[_Local], sets: DisjointSets, shared: bool) -> None:
+    """Join groups of different ranks, but those whose communicators differ where ids of communicators are shared.
+
+    Newer traces have an id for each collective instead: of these, different ones say nothing.
+    """
+    of_groups = [item for item in items if len(item.communicators) == 1 and item.count > 1]
+    if shared and len({sets.root(item.row) for item in of_groups}) > 1:
+        return
+    for item in items[1:]:
+        sets.join(items[0].row, item.row)
+
+
+def _join_by_name(unknown: list[_Local], groups: list[_Local], sets: DisjointSets) -> None:
+    """Join groups whose ranks are unknown: by name, description and size, if not more ranks have one than its size."""
+    whole: dict[Hashable, list[_Local]] = defaultdict(list)
+    for item in groups:
+        if item.ranks is not None:
+            whole[item.name, len(item.ranks)].append(item)
+    by_name: dict[Hashable, list[_Local]] = defaultdict(list)
+    for item in unknown:
+        if not item.communicators:
+            by_name[item.name, item.description, item.size].append(item)
+    for (name, _, size), items in ((key, value) for key, value in by_name.items() if isinstance(key, tuple)):
+        distinct = len({item.rank for item in items})
+        if distinct != len(items) or (size is not None and distinct > size):
+            continue
+        for item in items[1:]:
+            sets.join(items[0].row, item.row)
+        ranks_there = {item.rank for item in items}
+        ranked = [item for item in whole[name, size] if item.ranks and ranks_there <= set(item.ranks)]
+        if name is not None and len({sets.root(item.row) for item in ranked}) == 1:
+            sets.join(ranked[0].row, items[0].row)
+
+
+def _by_rank(groups: list[_Local]) -> dict[int, list[_Local]]:
+    found: dict[int, list[_Local]] = defaultdict(list)
+    for item in groups:
+        found[item.rank].append(item)
+    return found
+
+
+def _names(locals_: list[_Local], groups: list[int]) -> dict[int, str]:
+    """Return a unique label of each group: its name or description, with ranks if ambiguous."""
+    first: dict[int, _Local] = {}
+    for item, group in zip(locals_, groups, strict=True):
+        if group not in first or (first[group].ranks is None and item.ranks is not None):
+            first[group] = item
+    taken: dict[str, int] = defaultdict(int)
+    names: dict[int, str] = {}
+    for group, item in first.items():
+        words = [item.name or "", f"({item.description})" if item.description else ""]
+        words += [f"ranks {_listed(item.ranks)}" if item.ranks else f"size {item.size}" if item.size else ""]
+        text = " ".join(word for word in words if word) or next(
+            iter(sorted(item.communicators)), UNKNOWN_GROUP
+        )
+        taken[text] += 1
+        names[group] = text if taken[text] == 1 else f"{text} #{taken[text]}"
+    return names
+
+
+def _listed(ranks: tuple[int, ...]) -> str:
+    """Ranks in few characters: `0-7`, `0-12:4` for every fourth, else one by item."""
+    if len(ranks) > 2:
+        step = ranks[1] - ranks[0]
+        if step > 0 and ranks == tuple(range(ranks[0], ranks[-1] + 1, step)):
+            return f"{ranks[0]}-{ranks[-1]}" + (f":{step}" if step > 1 else "")
+    return ",".join(map(str, ranks))
+
+
+_PAIR = ["_group", "source", "destination"]
+"""Match sends and receives of a rank in a group by order."""
+_STEP = [*_PAIR, "step_number"]
+_NO_STEP = -1
+
+_CONFIDENCE = {MatchMethod.GROUP_ORDER: 0.95, MatchMethod.ALIGNED_ORDER: 0.8}
+_OF_NO_STEP = 0.7
+"""Confidence without step names: windows may begin at different steps."""
+
+
+def match_pairs_on_host(members: pl.DataFrame) -> pl.DataFrame:
+    """The sends and receives on the host that order matches: `row`, `key`, `method`, `confidence`.
+
+    Those of one sender and receiver meet, step by step, where both ranks have equally many of a step, of equal sizes as
+    far as these are known. The method is that of equal sequences where this holds of all steps of the pair.
+    """
+    own = members.filter(is_pair_on_host()).drop_nulls(["source", "destination"])
+    own = own.with_columns(pl.int_range(pl.len()).over(*_STEP, "type").alias("nth"))
+    sends, receives = (
+        own.filter(pl.col("type") == kind.value).select(*_STEP, "nth", "row", pl.coalesce(size).alias("size"))
+        for kind, size in (
+            (CollectiveType.SEND, ("in_bytes", "out_bytes")),
+            (CollectiveType.RECEIVE, ("out_bytes", "in_bytes")),
+        )
+    )
+    met = sends.join(receives, on=[*_STEP, "nth"], how="full", coalesce=True, suffix="_received")
+    is_alike = pl.col("row", "row_received").is_not_null()
+    same_size = (pl.col("size") == pl.col("size_received")).fill_null(value=True)
+    met = met.with_columns(pl.all_horizontal(is_alike, same_size).alias("alike"))
+    met = met.with_columns(
+        pl.col("alike").all().over(_STEP).alias("of_step"), pl.col("alike").all().over(_PAIR).alias("of_pair")
+    )
+    met = met.filter("of_step").with_columns(
+        pl.concat_str(pl.lit("h"), "row", separator="|").alias("key"), *_certainty()
+    )
+    both = (
+        met.select(pl.col(row).alias("row"), "key", "method", "confidence") for row in ("row", "row_received")
+    )
+    return pl.concat(both)
+
+
+def _certainty() -> tuple[pl.Expr, pl.Expr]:
+    whole, some = MatchMethod.GROUP_ORDER, MatchMethod.ALIGNED_ORDER
+    known = pl.when("of_pair").then(pl.lit(_CONFIDENCE[whole])).otherwise(pl.lit(_CONFIDENCE[some]))
+    return (
+        pl.when("of_pair").then(pl.lit(whole.value)).otherwise(pl.lit(some.value)).alias("method"),
+        pl.when(pl.col("step_number") == _NO_STEP)
+        .then(pl.lit(_OF_NO_STEP))
+        .otherwise(known)
+        .alias("confidence"),
+    )
+
+
+_METHODS = [method.value for method in MatchMethod]
+"""Methods by descending certainty; a collective has the least certain one of its members."""
+
+
+def collectives_of(members: pl.DataFrame, matches: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """`MEMBERS` with `collective`, and `MATCHED_COLLECTIVES`."""
+    # A window over as many keys takes far longer than to group and join.
+    of_keys = matches.join(members.select("row", "rank"), on="row", how="inner")
+    of_keys = of_keys.group_by("key").agg(pl.len().alias("members"), pl.col("rank").n_unique().alias("ranks"))
+    usable = of_keys.filter((pl.col("ranks") > 1) & (pl.col("members") == pl.col("ranks"))).select("key")
+    keyed = members.join(
+        matches.join(usable, on="key", how="semi"), on="row", how="left", maintain_order="left"
+    ).with_columns(
+        pl.col("method").replace_strict(_METHODS, range(len(_METHODS)), default=None).alias("_method"),
+    )
+    matched = keyed.filter(pl.col("key").is_not_null()).sort("start_ns", "rank", "event_id")
+    frame = _frame(matched)
+    found = keyed.drop("collective").join(
+        frame.select("collective", "key"), on="key", how="left", maintain_order="left"
+    )
+    return MEMBERS.conform(found), MATCHED_COLLECTIVES.conform(frame)
+
+
+def _frame(matched: pl.DataFrame) -> pl.DataFrame:
+    """`MATCHED_COLLECTIVES` with `key`."""
+    dtype = pl.col("dtype")
+    same_dtype = dtype.str.to_lowercase().n_unique() == 1
+    frame = matched.group_by("key", maintain_order=True).agg(
+        pl.col("group").first(),
+        pl.col("type").sort().first(),
+        pl.col("type").n_unique().alias("types"),
+        pl.col("sequence").drop_nulls().min(),
+        pl.col("sequence").drop_nulls().n_unique().alias("sequences"),
+        pl.when(same_dtype).then(dtype.sort().first()).alias("dtype"),
+        pl.col("group_size").drop_nulls().max(),
+        pl.col("group_ranks").drop_nulls().first(),
+        pl.col("rank").sort().alias("ranks"),
+        pl.col("_method").max(),
+        pl.col("confidence").min(),
+        (pl.col("token").n_unique() == 1).alias("agrees"),
+    )
+    frame = ranks_listed(frame)
+    between_two = pl.col("types") == 2
+    together, nobody = pl.lit(CollectiveType.SEND_RECEIVE.value), pl.lit([], dtype=pl.List(pl.Int64))
+    missing = pl.col("group_ranks").list.set_difference("ranks").list.sort()
+    method = pl.col("_method").replace_strict(range(len(_METHODS)), _METHODS, return_dtype=pl.String)
+    return frame.with_row_index("collective").with_columns(
+        pl.col("collective").cast(pl.Int64),
+        pl.when(between_two).then(together).otherwise("type").alias("type"),
+        pl.when(pl.col("sequences") == 1).then("sequence").alias("sequence"),
+        pl.when(between_two).then(nobody).otherwise(missing).alias("missing"),
+        pl.int_range(pl.len()).over("group").cast(pl.Int64).alias("number"),
+        method.alias("method"),
+    )
+
+
+_LEAST_AGREEING = 0.5
+"""Share of the members with a number in common that must share a type, else the numbers count something else."""
+
+_AT = ["_group", "sequence"]
+"""A number of a group."""
+_BY_SEQUENCE_CONFIDENCE = {MatchMethod.COMMUNICATOR_SEQUENCE: 1.0, MatchMethod.GROUP_SEQUENCE: 0.98}
+
+
+def match_by_sequence(members: pl.DataFrame) -> pl.DataFrame:
+    """The members that numbers match: `row`, `key` (equal within a collective), `method`, `confidence`.
+
+    Numbers of sends and receives count what a rank sends or receives, which is not the same on both, and are of no
+    use. Where a rank's numbers restart, the order has to say which run of numbers is which. Members of one number,
+    as coalesced collectives are, are told apart by type and size. Types that the most ranks of a number do not have
+    stay out: their rank has other collectives in its order.
+    """
+    # Several sends and receives in a kernel have a number each rank's own, and unknown peers, unless there are but two.
+    of_many = (pl.col("type") == CollectiveType.SEND_RECEIVE.value) & (pl.col("group_size") != 2)
+    usable_type = ~is_between_two() & ~of_many.fill_null(value=False)
+    together, track = members.filter(usable_type), ["_group", "rank"]
+    has_numbers = pl.col("sequence").is_not_null()
+    # Where a rank has no numbers at all, the order has to match it with the others.
+    on_all = (has_numbers.any().over(track)).all().over("_group")
+    numbered = together.filter(on_all).filter(has_numbers)
+    usable = numbered.filter(~restarts())
+    keyed = _of_most(_with_parts(usable))
+    ids = pl.col("communicator")
+    certain = (ids.min() == ids.max()).fill_null(value=False) & (ids.null_count() == 0)
+    of_numbers = keyed.group_by(_AT).agg(certain.alias("certain"))
+    keyed = keyed.join(of_numbers, on=_AT, how="left", maintain_order="left")
+    first, second = MatchMethod.COMMUNICATOR_SEQUENCE, MatchMethod.GROUP_SEQUENCE
+    return keyed.select(
+        "row",
+        pl.concat_str(
+            pl.lit("s"), "_group", "sequence", "kind", pl.col("part").fill_null(-1), "nth", separator="|"
+        ).alias("key"),
+        pl.when("certain").then(pl.lit(first.value)).otherwise(pl.lit(second.value)).alias("method"),
+        pl.when("certain")
+        .then(pl.lit(_BY_SEQUENCE_CONFIDENCE[first]))
+        .otherwise(pl.lit(_BY_SEQUENCE_CONFIDENCE[second]))
+        .alias("confidence"),
+    )
+
+
+def restarts() -> pl.Expr:
+    """Return whether the numbers of a group restart on some rank."""
+    falls = pl.col("sequence") < pl.col("sequence").shift(1).over("_group", "rank")
+    return falls.fill_null(value=False).any().over("_group")
+
+
+def _with_parts(usable: pl.DataFrame) -> pl.DataFrame:
+    """Add `kind`, and for numbers that a rank repeats `part` (the token) and `nth` within kind and part."""
+    rows = usable.with_columns(pl.col("type").fill_null("").alias("kind"))
+    repeated = rows.filter(rows.select("_group", "rank", "sequence").is_duplicated()).select(_AT).unique()
+    several = rows.join(repeated, on=_AT, how="semi", maintain_order="left")
+    several = several.with_columns(pl.col("token").cast(pl.Int64).alias("part"))
+    nth = pl.int_range(pl.len()).over("_group", "rank", "sequence", "part", "kind")
+    once = rows.join(repeated, on=_AT, how="anti", maintain_order="left").with_columns(
+        pl.lit(None, dtype=pl.Int64).alias("part"), pl.lit(0, dtype=pl.Int64).alias("nth")
+    )
+    return pl.concat([once, several.with_columns(nth.cast(pl.Int64).alias("nth"))])
+
+
+def _of_most(keyed: pl.DataFrame) -> pl.DataFrame:
+    """Without members of a type that fewer ranks have at that number, and without groups whose numbers mislead."""
+    of_ranks = keyed.select(*_AT, "kind", "rank").unique()
+    votes = of_ranks.group_by(*_AT, "kind").agg(pl.len().alias("votes"))
+    # Where as many ranks have one type as another, nothing says which of them is right.
+    tied = (pl.col("votes") == pl.col("votes").max()).sum() > 1
+    of_numbers = votes.group_by(_AT).agg(
+        pl.col("votes").max().alias("most"), pl.col("votes").sum().alias("all"), tied.alias("tied")
+    )
+    votes = votes.join(of_numbers, on=_AT, how="left")
+    joined = keyed.join(votes, on=[*_AT, "kind"], how="left", maintain_order="left")
+    is_of_most = (pl.col("votes") == pl.col("most")) & ~pl.col("tied")
+    shared = pl.col("all") > 1
+    agreeing = (is_of_most & shared).sum().over("_group") >= _LEAST_AGREEING * shared.sum().over("_group")
+    return joined.filter((is_of_most | pl.col("part").is_not_null()) & agreeing)
+
+
+def without_shared_collectives(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Finding]:
+    """A finding for each set of ranks that collectives connect, but not with others that their groups name.
+
+    Ranks without any match have a separate finding.
+    """
+    sets = _connected(members)
+    if len(sets) < 2:
+        return
+    named = _named(members)
+    largest = max(sets, key=lambda ranks: (len(ranks), -ranks[0]))
+    for ranks in sets:
+        if ranks is not largest and _share_a_group(ranks, largest, named):
+            yield Finding.of(
+                FindingCode.COLLECTIVES_UNMATCHED,
+                paths.get(ranks[0], ""),
+                case=FindingCase.NOTHING_SHARED,
+                rank=ranks[0],
+                ranks=", ".join(map(str, ranks)),
+                first_rank=largest[0],
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class _Named:
+    """The groups that ranks name.
+
+    Args:
+        groups: of each rank the numbers of its groups.
+        ranks: of each group its ranks: those that it lists, and those that name it.
+    """
+
+    groups: dict[int, set[int]]
+    ranks: dict[int, set[int]]
+
+
+def _named(members: pl.DataFrame) -> _Named:
+    """Groups of each rank, distinguished by text and listed ranks."""
+    found = _Named(defaultdict(set), defaultdict(set))
+    known = pl.col("group").is_not_null() | pl.col("group_ranks").is_not_null()
+    texts = members.filter(known).group_by("group", as_text("group_ranks"))
+    number: dict[str, int] = {}
+    for group, listed, ranks in texts.agg(pl.col("rank").unique()).iter_rows():
+        own = number.setdefault(group, len(number)) if group is not None else -1 - len(found.ranks)
+        found.ranks[own].update(ranks_in_text(listed), ranks if group is not None else ())
+        for rank in ranks:
+            found.groups[rank].add(own)
+    return found
+
+
+def _share_a_group(ranks: list[int], others: list[int], named: _Named) -> bool:
+    """Return whether a group of a rank is also one of the others."""
+    return any(
+        not named.ranks[group].isdisjoint(there)
+        for here, there in ((ranks, others), (others, ranks))
+        for group in set().union(*(named.groups.get(rank, ()) for rank in here))
+    )
+
+
+def _connected(members: pl.DataFrame) -> list[list[int]]:
+    """The sets of ranks that matched collectives connect, each in order."""
+    matched = members.drop_nulls("collective").select("collective", "rank")
+    least = matched.group_by("collective").agg(pl.col("rank").min().alias("first"))
+    pairs = (
+        matched.join(least, on="collective", how="inner")
+        .select("rank", "first")
+        .unique()
+        .sort("rank", "first")
+    )
+    ranks = pairs.get_column("rank").unique().sort().to_list()
+    number = {rank: position for position, rank in enumerate(ranks)}
+    sets = DisjointSets(len(ranks))
+    for rank, first in pairs.iter_rows():
+        sets.join(number[rank], number[first])
+    found: dict[int, list[int]] = defaultdict(list)
+    for rank in ranks:
+        found[sets.root(number[rank])].append(rank)
+    return list(found.values())
+
+
+def rank_findings(
+    members: pl.DataFrame, ranks: pl.DataFrame, strangers: dict[int, int]
+) -> tuple[Finding, ...]:
+    """Findings about whole ranks."""
+    if ranks.height < 2:
+        return ()
+    paths = {rank: path or "" for rank, path in ranks.select("rank", "path").iter_rows()}
+    return (
+        *_worlds(ranks),
+        *(
+            Finding.of(FindingCode.RUNS_MIXED, paths.get(rank, ""), rank=rank, first_rank=first)
+            for rank, first in strangers.items()
+        ),
+        *_silent(members, paths),
+        *_unmatched(members, paths, strangers),
+        *without_shared_collectives(members, paths),
+    )
+
+
+def of_another_run(ranks: pl.DataFrame, members: pl.DataFrame) -> dict[int, int]:
+    """Ranks that recorded the same steps at another time than most of their host: each with the first of these.
+
+    A host has a single clock, and ranks of a run are in a step together. Those that recorded other steps have other
+    windows; those without steps count as of another run.
+    """
+    found: dict[int, int] = {}
+    steps: dict[int, set[str]] = {
+        rank: set(names)
+        for rank, names in members.group_by("rank").agg(pl.col("step").drop_nulls().unique()).iter_rows()
+    }
+    known = ranks.drop_nulls(["host", "start_ns", "end_ns"]).sort("start_ns", "rank")
+    for host in known.partition_by("host", maintain_order=True):
+        latest = pl.col("end_ns").cum_max().shift(1)
+        runs = host.with_columns((pl.col("start_ns") > latest).fill_null(value=False).cum_sum().alias("run"))
+        sizes = runs.group_by("run", maintain_order=True).agg(pl.col("rank").sort()).to_dicts()
+        largest = max(sizes, key=lambda run: (len(run["rank"]), -min(run["rank"])))
+        for run in sizes:
+            if run is not largest:
+                usual = set[str]().union(*(steps.get(rank, ()) for rank in largest["rank"]))
+                others = [rank for rank in run["rank"] if not _has_others(steps.get(rank, set()), usual)]
+                found |= dict.fromkeys(others, min(largest["rank"]))
+    return dict(sorted(found.items()))
+
+
+def _has_others(steps: set[str], usual: set[str]) -> bool:
+    """Return whether both recorded steps, and none that the other did."""
+    return bool(steps) and bool(usual) and not steps & usual
+
+
+def _worlds(ranks: pl.DataFrame) -> Iterator[Finding]:
+    sizes = ranks.get_column("world_size").drop_nulls().value_counts(sort=True)
+    if sizes.height > 1:
+        usual = sizes.item(0, "world_size")
+        other = ranks.filter(pl.col("world_size").is_not_null() & (pl.col("world_size") != usual)).row(
+            0, named=True
+        )
+        said = ", ".join(str(size) for size in sorted(sizes.get_column("world_size").to_list()))
+        yield Finding.of(FindingCode.WORLD_DIFFERS, other["path"] or "", f"rank {other['rank']}", sizes=said)
+
+
+def _silent(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Finding]:
+    """Find ranks without communication, if others have some."""
+    there = members.get_column("rank").unique().to_list()
+    if there:
+        for rank in sorted(paths.keys() - there):
+            yield Finding.of(FindingCode.NO_COLLECTIVES, paths[rank], rank=rank, others=len(there))
+
+
+def _unmatched(members: pl.DataFrame, paths: dict[int, str], strangers: dict[int, int]) -> Iterator[Finding]:
+    """Ranks of which nothing is matched, where another rank says that it is of such a group."""
+    counts = members.group_by("rank").agg(
+        pl.len(), pl.col("collective").count().alias("matched"), pl.col("event_id").first()
+    )
+    alone = counts.filter((pl.col("matched") == 0) & ~pl.col("rank").is_in(list(strangers))).sort("rank")
+    if counts.height < 2:
+        return
+    for rank, count, event in alone.select("rank", "len", "event_id").iter_rows():
+        yield Finding.of(
+            FindingCode.COLLECTIVES_UNMATCHED, paths.get(rank, ""), f"event {event}", count, rank=rank
+        )
+
+
 _OF_SEVERAL_GROUPS = 0.5
-"""Share of the confidence that a match by order keeps where nothing names the group and there are several: chosen."""
+"""Confidence factor of a match by order if no evidence names the group and there are several (heuristic)."""
 
 
 @dataclass(frozen=True, eq=False)
 class MatchedMembers:
-    """What matching found.
+    """Result of matching.
 
     Args:
         members: `MEMBERS` of all ranks, with `collective`.
         collectives: `MATCHED_COLLECTIVES`.
-        findings: what was noticed.
+        findings: the findings.
     """
 
     members: pl.DataFrame
@@ -50,13 +655,8 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     """Match the members of all ranks.
 
     Numbers come first, then the order of what they leave. Sends meet receives by their peers, in the order of each
-    pair; a kernel of several sends and receives whose peers are unknown stays unmatched. So do sends and receives on
-    the host, which buffers: they may end long before, or after, those that they meet, and would say wrong things of
-    clocks.
-
-    Args:
-        members: `MEMBERS` of all ranks, on their own clocks.
-        ranks: `RANKS`.
+    pair; a kernel of several sends and receives whose peers are unknown stays unmatched. Sends and receives on the
+    host may end long before, or after, those that they meet: their order alone matches them.
     """
     strangers = of_another_run(ranks, members)
     if members.is_empty():
@@ -70,9 +670,8 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     rest = usable.filter(~numbered & (~pl.col("_group").is_in(of_numbered) | is_between_two()))
     clocks = _clocks(usable.join(by_sequence, on="row", how="inner", maintain_order="left"))
     by_order = match_by_order(_with_channels(rest), clocks)
-    matches = pl.concat(
-        [by_sequence, _with_less_confidence(by_order, usable.filter(may_be_of_several(ranks)))]
-    )
+    by_order = _with_less_confidence(by_order, usable.filter(may_be_of_several(ranks)))
+    matches = pl.concat([by_sequence, by_order, match_pairs_on_host(usable)])
     found, collectives = collectives_of(prepared.sort("row"), matches)
     match = found.get_column("collective").gather(prepared.get_column("row")).cast(pl.String).alias("match")
     order = order_findings(prepared.with_columns(match), ranks)
@@ -85,12 +684,12 @@ def _prepared(members: pl.DataFrame) -> pl.DataFrame:
         pl.col("row").cast(pl.Int64),
         pl.col("step").rank("dense").cast(pl.Int64).fill_null(-1).alias("step_number"),
     )
-    issued = rows.sort("rank", pl.coalesce("issued_ns", "start_ns"), "event_id")
+    issued = rows.sort("rank", pl.coalesce("issued_ns", "start_ns"), "start_ns", "event_id")
     return with_signatures(with_groups(issued))
 
 
 def _clocks(numbered: pl.DataFrame) -> dict[int, int]:
-    """What to add to each rank's times to be on the clock of a rank of the largest group that numbers matched."""
+    """Clock offsets of ranks to a rank of the largest group matched by numbers."""
     if numbered.is_empty():
         return {}
     largest = (
@@ -105,18 +704,21 @@ def _clocks(numbered: pl.DataFrame) -> dict[int, int]:
 
 
 def _with_channels(members: pl.DataFrame) -> pl.DataFrame:
-    """With `channel` and `track`: within a channel, the members of a rank meet those of the others in their order."""
+    """Add `channel` and `track`: within a channel, members of ranks meet in order."""
     together = pl.col("type") == CollectiveType.SEND_RECEIVE.value
     pair = pl.concat_str("_group", "source", "destination", separator=" ")
     group = pl.concat_str(pl.col("_group").cast(pl.String), _stream_of_unnamed())
     channel = pl.when(is_between_two()).then(pair).otherwise(group)
     found = members.with_columns(
-        channel.alias("channel"), pl.col("rank").alias("track"), is_of_all().alias("meets")
+        channel.alias("channel"),
+        pl.col("rank").alias("track"),
+        is_of_all().alias("meets"),
+        (pl.col("device") == HOST).fill_null(value=False).alias("on_host"),
     )
     # Numbers that restart tell collectives apart that types and sizes do not.
     number = pl.when(restarts() & ~is_between_two()).then("sequence")
     token = pl.struct("token", number.alias("number")).rank("dense").cast(pl.Int64).alias("token")
-    meets_none = together | (is_between_two() & (pl.col("device") == _HOST))
+    meets_none = together | is_pair_on_host()
     return found.with_columns(token).filter(
         pl.col("channel").is_not_null() & meets_none.ne_missing(other=True)
     )
@@ -135,6 +737,6 @@ def _stream_of_unnamed() -> pl.Expr:
     Not where each rank has a single one, which may be another on each.
     """
     several = (pl.col("stream").n_unique().over("_group", "rank") > 1).any().over("_group")
-    on_device = pl.col("device") != _HOST
+    on_device = pl.col("device") != HOST
     stream = pl.concat_str(pl.lit(" on stream "), pl.col("stream"))
     return pl.when(is_of_unnamed() & several & on_device).then(stream).otherwise(pl.lit("")).fill_null("")

@@ -1,17 +1,21 @@
-"""What of a member has to be equal on all ranks of a collective."""
+"""The properties of a member that are equal on all ranks of a collective."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
-from tracebraid.model.collectives.codes import CollectiveType
-
-__all__ = ["is_between_two", "is_of_all", "is_of_unnamed", "may_be_of_several", "with_signatures"]
+from tracebraid.model.collectives import CollectiveType, is_between_two
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 
 _T = CollectiveType
 
 _UNEVEN = [kind.value for kind in (_T.ALL_TO_ALL, _T.GATHER, _T.SCATTER, _T.BARRIER)]
 """Ranks may give and get different sizes."""
+_UNTYPED = [kind.value for kind in (_T.GATHER, _T.SCATTER, _T.BARRIER)]
+"""Ranks may have no tensor of which a trace says the element type: only the root does."""
 _OF_ALL = [kind.value for kind in (_T.ALL_REDUCE, _T.ALL_GATHER, _T.REDUCE_SCATTER, _T.BARRIER)]
 """Ranks get something of all others, of which none has nothing to give."""
 _BY_OUTPUT = [_T.RECEIVE.value, _T.REDUCE_SCATTER.value]
@@ -19,7 +23,7 @@ _BY_OUTPUT = [_T.RECEIVE.value, _T.REDUCE_SCATTER.value]
 
 
 def with_signatures(members: pl.DataFrame) -> pl.DataFrame:
-    """With `token`, a number for the type, dtype and size of a member: those of one collective have the same.
+    """Add `token`, a number for type, dtype and size of a member, equal within a collective.
 
     An unknown size is a size of its own: it says the same on all ranks.
     """
@@ -32,31 +36,224 @@ def with_signatures(members: pl.DataFrame) -> pl.DataFrame:
         .otherwise(pl.coalesce("in_bytes", "out_bytes"))
     )
     alike = pl.when(is_between_two()).then(pl.lit("send and receive")).otherwise(pl.coalesce("type", "name"))
-    dtype = pl.when(kind == _T.BARRIER.value).then(None).otherwise(pl.col("dtype").str.to_lowercase())
+    dtype = pl.when(kind.is_in(_UNTYPED)).then(None).otherwise(pl.col("dtype").str.to_lowercase())
     signature = pl.struct(alike.alias("what"), size.alias("size"), dtype.alias("of"))
     return members.with_columns(signature.rank("dense").cast(pl.Int64).alias("token"))
 
 
-def is_between_two() -> pl.Expr:
-    """Whether a member is a send or a receive."""
-    return pl.col("type").is_in([_T.SEND.value, _T.RECEIVE.value]).fill_null(value=False)
-
-
 def is_of_all() -> pl.Expr:
-    """Whether a member ends on no rank before all ranks have started theirs."""
+    """Return whether a member ends on no rank before all ranks have started theirs."""
     return pl.col("type").is_in(_OF_ALL).fill_null(value=False)
 
 
 def is_of_unnamed() -> pl.Expr:
-    """Whether nothing says of which group a member is."""
+    """Return whether the group of a member is unknown."""
     return pl.all_horizontal(pl.col("process_group", "communicator", "group_ranks").is_null())
 
 
 def may_be_of_several(ranks: pl.DataFrame) -> pl.Expr:
-    """Whether nothing says of which group a member is, and its trace lists several.
-
-    Args:
-        ranks: `RANKS`.
-    """
+    """Return whether the group of a member is unknown, and its trace lists several."""
     several = ranks.filter(pl.col("groups") > 1).get_column("rank").implode()
     return is_of_unnamed() & pl.col("rank").is_in(several)
+
+
+_LONGEST = 64
+"""Members behind a matched collective that are compared with those of another rank."""
+_TRACK = ["_group", "rank"]
+_FOUND = ["_group", "group", "rank", "event_id", "number", "here", "others", "there"]
+
+
+def differences_of_order(members: pl.DataFrame) -> pl.DataFrame:
+    """Members in another order than on the rank of their group of which the most members are matched.
+
+    Either they are matched crosswise, or they lie behind the same matched collective as the same members of the other
+    rank, in another order. Ranks that lost members between matched collectives are left out.
+    """
+    own, known = _compared(_in_order(members))
+    key = [*_TRACK, "match"]
+    held, has = (
+        frame.select(*key, pl.col("number").alias("position"), pl.col("said").alias("other")).drop_nulls(
+            "match"
+        )
+        for frame in (own, known)
+    )
+    own = own.join(has, on=key, how="left", maintain_order="left")
+    known = known.join(held, on=key, how="left", maintain_order="left")
+    both = _compared_stretches(own, known)
+    lossy = both.filter(~pl.col("is_last") & ~pl.col("same")).select(_TRACK).unique()
+    found = pl.concat([_first_differences(both), _crossed(own)]).join(lossy, on=_TRACK, how="anti")
+    return found.sort("_group", "number", "rank").select(_FOUND)
+
+
+def _in_order(members: pl.DataFrame) -> pl.DataFrame:
+    """The members of ranks whose order of issue is known, with `number`: their place in it."""
+    # It is known where the host's calls are, or on a single stream.
+    has_calls = pl.col("issued_ns").is_not_null().all().over(_TRACK)
+    is_single = (pl.col("stream").n_unique() == 1).over(_TRACK)
+    issued = pl.when(has_calls).then("issued_ns").otherwise("start_ns").alias("_issued")
+    rows = members.filter(has_calls | is_single).with_columns(issued)
+    rows = rows.sort(*_TRACK, "_issued", "start_ns", "event_id")
+    return rows.with_columns(pl.int_range(pl.len()).over(_TRACK).alias("number"))
+
+
+def _compared(rows: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The members of each rank, and for each rank those of the rank that it is compared with."""
+    counts = rows.group_by(_TRACK).agg(pl.col("match").count().alias("matched"))
+    most = counts.sort("_group", "matched", "rank", descending=[False, True, False])
+    reference = most.unique("_group", keep="first", maintain_order=True).select(
+        "_group", pl.col("rank").alias("usual")
+    )
+    rows = rows.join(reference, on="_group", how="inner", maintain_order="left")
+    known = rows.filter(pl.col("rank") == pl.col("usual"))
+    own = rows.filter(pl.col("rank") != pl.col("usual"))
+    # The reference once for each other rank: as many rows as the ranks have members.
+    others = own.select(_TRACK).unique(maintain_order=True)
+    return own, others.join(known.drop("rank"), on="_group", how="inner", maintain_order="left_right")
+
+
+def _crossed(own: pl.DataFrame) -> pl.DataFrame:
+    """Matched members which the other rank has behind one that comes later here."""
+    matched = own.drop_nulls("position")
+    later = pl.col("position").cum_min(reverse=True).over(_TRACK)
+    rows = matched.with_columns(later.alias("least")).filter(pl.col("position") > pl.col("least"))
+    there = matched.select(*_TRACK, pl.col("position").alias("least"), pl.col("other").alias("there"))
+    rows = rows.join(there, on=[*_TRACK, "least"], how="left", maintain_order="left")
+    return rows.select(*_said())
+
+
+def _compared_stretches(own: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
+    """Members after each common collective on both ranks; `same`: they are equal."""
+    key = [*_TRACK, "after"]
+    there = _stretches(known).select(
+        *key,
+        pl.col("token").alias("expected"),
+        pl.col("said").alias("there"),
+        pl.col("is_last").alias("_last"),
+    )
+    both = _stretches(own).join(there, on=key, how="full", coalesce=True, maintain_order="left_right")
+    same = (pl.col("token").list.sort() == pl.col("expected").list.sort()).fill_null(value=False)
+    return both.with_columns(same.alias("same"), pl.coalesce("is_last", "_last").alias("is_last"))
+
+
+def _stretches(rows: pl.DataFrame) -> pl.DataFrame:
+    """The members between collectives in common, as lists; `is_last`: behind the last of them.
+
+    Windows begin anywhere: what lies before all that is in common says nothing.
+    """
+    common = pl.when(pl.col("position").is_not_null()).then("match")
+    after, before = common.forward_fill().over(_TRACK), common.backward_fill().over(_TRACK)
+    found = rows.with_columns(after.alias("after"), before.is_null().alias("is_last"))
+    found = found.filter(pl.col("position").is_null()).drop_nulls("after")
+    return found.group_by(*_TRACK, "after", maintain_order=True).agg(
+        pl.col("token", "said", "event_id", "number"), pl.col("group", "usual", "is_last").first()
+    )
+
+
+def _first_differences(both: pl.DataFrame) -> pl.DataFrame:
+    is_compared = pl.col("same") & pl.col("token").list.len().is_between(2, _LONGEST)
+    rows = both.filter(is_compared & (pl.col("token") != pl.col("expected")))
+    members = rows.explode("token", "said", "event_id", "number", "expected", "there")
+    return members.filter(pl.col("token") != pl.col("expected")).select(*_said())
+
+
+def _said() -> list[pl.Expr]:
+    here, others = pl.col("said").alias("here"), pl.col("usual").cast(pl.String).alias("others")
+    return [pl.col(*_TRACK, "group", "event_id", "number", "there"), here, others]
+
+
+_EQUAL_SIZES = [kind.value for kind in (_T.ALL_REDUCE, _T.BROADCAST, _T.REDUCE)]
+"""Types in which all ranks send equally many bytes."""
+
+
+def order_findings(members: pl.DataFrame, ranks: pl.DataFrame) -> tuple[Finding, ...]:
+    """The first collective of each group at which some rank has another one than most.
+
+    Where traces have numbers, it is the first number with members of several types or sizes; else the first
+    collective that another rank has at another place in its order.
+    """
+    paths = dict(ranks.select("rank", "path").iter_rows())
+    together = members.filter(~is_between_two() & pl.col("type").is_not_null())
+    numbered = _first_of_groups(_by_number(together))
+    groups = pl.Series([row["_group"] for row in numbered], dtype=pl.Int64).implode()
+    rest = together.filter(~pl.col("_group").is_in(groups) & ~_may_be_several(ranks))
+    unnumbered = _first_of_groups(differences_of_order(rest.with_columns(_described().alias("said"))))
+    return tuple(_findings([*numbered, *unnumbered], paths))
+
+
+def _first_of_groups(frame: pl.DataFrame) -> list[dict[str, object]]:
+    return list(frame.unique("_group", keep="first", maintain_order=True).iter_rows(named=True))
+
+
+def _findings(rows: list[dict[str, object]], paths: dict[int, str | None]) -> Iterator[Finding]:
+    for row in rows:
+        rank = row["rank"]
+        path = paths.get(rank) if isinstance(rank, int) else None
+        yield Finding.of(
+            FindingCode.COLLECTIVES_DISORDERED,
+            path or "",
+            f"event {row['event_id']}",
+            rank=rank,
+            group=row["group"],
+            number=row["number"],
+            here=row["here"],
+            others=row["others"],
+            there=row["there"],
+        )
+
+
+def _may_be_several(ranks: pl.DataFrame) -> pl.Expr:
+    """Return whether members without a name of their group may be of several groups, whose order is each rank's own."""
+    streams = pl.col("stream").n_unique().over("_group", "rank") > 1
+    return (may_be_of_several(ranks) | (is_of_unnamed() & streams)).any().over("_group")
+
+
+def _described() -> pl.Expr:
+    """Describe a collective: type and sent data."""
+    size = pl.when(pl.col("in_bytes").is_not_null()).then(
+        pl.concat_str(pl.lit(" of "), pl.col("in_bytes"), pl.lit(" bytes"))
+    )
+    return pl.concat_str("type", size.fill_null(""))
+
+
+def _by_number(members: pl.DataFrame) -> pl.DataFrame:
+    """Members that differ in type or size from those of most ranks at a number, in the order of numbers."""
+    at = ["_group", "sequence"]
+    falls = (pl.col("sequence") < pl.col("sequence").shift(1).over("_group", "rank")).fill_null(value=False)
+    size = pl.when(pl.col("type").is_in(_EQUAL_SIZES)).then("in_bytes")
+    rows = members.filter(pl.col("sequence").is_not_null()).filter(~falls.any().over("_group"))
+    rows = rows.with_columns(size.alias("size"))
+    # An unknown size differs from none. Of numbers whose members differ there are few: what follows may cost more.
+    differ = (pl.col("type").min() != pl.col("type").max()) | (pl.col("size").min() != pl.col("size").max())
+    numbers = rows.group_by(at).agg(differ.fill_null(value=False).alias("differ")).filter("differ")
+    rows = rows.join(numbers, on=at, how="semi", maintain_order="left")
+    single = pl.len().over("_group", "rank", "sequence") == 1
+    rows = rows.filter(single.all().over(at)).with_columns(_described().alias("said"))
+    if rows.is_empty():
+        return _none()
+    votes = rows.group_by(*at, "said").agg(pl.col("rank").sort())
+    votes = votes.with_columns(pl.col("rank").list.len().alias("votes")).sort(
+        *at, "votes", pl.col("rank").list.first(), descending=[False, False, True, False]
+    )
+    most = votes.group_by(at, maintain_order=True).agg(
+        pl.col("said").first().alias("there"), pl.col("rank").first().alias("with")
+    )
+    others = pl.col("with").cast(pl.List(pl.String)).list.join(", ").alias("others")
+    return (
+        rows.join(most.with_columns(others), on=at, how="inner")
+        .filter(pl.col("said") != pl.col("there"))
+        .sort(*at, "rank")
+        .select(
+            "_group",
+            "group",
+            "rank",
+            "event_id",
+            pl.col("sequence").alias("number"),
+            here="said",
+            others="others",
+            there="there",
+        )
+    )
+
+
+def _none() -> pl.DataFrame:
+    return pl.DataFrame(schema={"_group": pl.Int64})

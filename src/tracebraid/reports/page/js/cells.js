@@ -1,4 +1,4 @@
-// Values of a column as people read them: reports/answers/answer_cells.py `cell_text` in the browser.
+// Values of a column as people read them: reports/answers.py `cell_text` in the browser.
 import { duration, integer, moment, number, percent, quantity, size } from "tracebraid/format.js";
 import { printable } from "tracebraid/printable.js";
 
@@ -43,8 +43,6 @@ const IDS = [
 ];
 const FRAMES = new Set(["frame", "call_site"]);
 const LISTS = new Set(["pattern", "op_stack"]);
-/** @type {Record<string, string>} */
-const CATEGORIES = { cpu_op: "op", user_annotation: "annotation" };
 
 /** @type {[string, (value: number) => string][]} */
 const UNITS = [
@@ -104,9 +102,6 @@ function named(column, text) {
   const codes = new Map(Object.entries(column.codes ?? {}));
   const parts = text.split(",");
   if (parts.some((part) => codes.has(part))) return parts.map((part) => codes.get(part) ?? part).join(", ");
-  if (column.name === "category" || column.name === "op_category") {
-    return Object.hasOwn(CATEGORIES, text) ? CATEGORIES[text] : text;
-  }
   if (FRAMES.has(column.name)) return text.slice(text.lastIndexOf("/") + 1);
   if (!LISTS.has(column.name)) return text;
   const names = parsed(text);

@@ -1,4 +1,4 @@
-// Numbers as people read them: reports/units.py in the browser, equal to the character.
+// Numbers as people read them: reports/names.py in the browser, equal to the character.
 import { exponential, fixed, general, grouped, roundEven } from "tracebraid/digits.js";
 
 const MANY_DIGITS = 1e15;

@@ -1,6 +1,7 @@
 // Draws each chart and table of the page when it comes near the window, or when there is nothing else to do.
 import { frameOf } from "tracebraid/data_block.js";
 import { showFailure } from "tracebraid/page/failure.js";
+import { followFolds } from "tracebraid/page/folds.js";
 import { openKeys } from "tracebraid/page/keys.js";
 import { followSections } from "tracebraid/page/sections.js";
 import { followTheme } from "tracebraid/page/theme.js";
@@ -80,6 +81,7 @@ const watcher = new IntersectionObserver((entries) => {
 const waiting = new Set(document.querySelectorAll(DRAWN));
 for (const element of waiting) watcher.observe(element);
 followTheme();
+followFolds();
 followSections();
 openKeys();
 if (document.readyState === "complete") drawWhenIdle();

@@ -1,14 +1,14 @@
-// Text of a trace as the page shows it: reports/text.py `printable` in the browser.
+// Text of a trace as the page shows it: reports/names.py `printable` in the browser.
 
 /** @type {Record<string, string>} */
 const SHORT = { "\n": "\\n", "\r": "\\r", "\t": "\\t" };
 
 /**
- * The text with control and invisible formatting characters written out.
+ * The text with control, invisible and line-separating characters written out.
  * @param {string} text
  */
 export function printable(text) {
-  return text.replace(/\p{C}/gu, escaped);
+  return text.replace(/[\p{C}\p{Zl}\p{Zp}]/gu, escaped);
 }
 
 /** @param {string} character */

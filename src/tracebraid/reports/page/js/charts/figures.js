@@ -1,4 +1,4 @@
-// Figures with their units, as reports/units.py writes them, and as the marks of an axis.
+// Figures with their units, as reports/names.py writes them, and as the marks of an axis.
 
 import { fixed } from "tracebraid/digits.js";
 import { duration, number, percent, quantity, size } from "tracebraid/format.js";

@@ -29,7 +29,7 @@ const [AXIS, TITLE] = [22, 18];
 export function layRows(stage, labels, domain, axis) {
   const longest = Math.max(...labels.map((label) => textWidth(label.slice(0, 200))), 0);
   const above = stage.width < NARROW && longest > stage.width * 0.2;
-  const left = above ? 1 : Math.ceil(Math.min(longest, stage.width * LABEL_SHARE)) + 9;
+  const left = above || longest === 0 ? 1 : Math.ceil(Math.min(longest, stage.width * LABEL_SHARE)) + 9;
   const ends = axis.endTexts === undefined ? 0 : Math.max(...axis.endTexts.map(textWidth), 0) + 8;
   const pitch = above ? PITCH + LABEL : PITCH;
   const bottom = 4 + labels.length * pitch;

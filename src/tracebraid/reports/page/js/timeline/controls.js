@@ -61,6 +61,7 @@ export function controlsIn(drawing) {
   details.setAttribute("role", "region");
   details.setAttribute("aria-label", "The selected slice");
   details.tabIndex = 0;
+  details.hidden = true;
   const help = element("p", "timeline-help");
   help.textContent = HELP;
   const body = element("div", "timeline-body");

@@ -17,21 +17,23 @@ const LISTED = 50;
  * @param {Model} model
  * @param {number} slice -1: none
  * @param {(slice: number) => void} jump
+ * @param {() => void} close
  */
-export function showDetails(panel, model, slice, jump) {
+export function showDetails(panel, model, slice, jump, close) {
   panel.replaceChildren();
-  if (slice < 0) {
-    panel.append(
-      element("p", "hint", "Click a slice, or choose it with the arrow keys, to see what is known of it."),
-    );
-    return;
-  }
+  panel.hidden = slice < 0;
+  if (slice < 0) return;
   const title = element("h3", "name", nameOf(model, slice));
   title.dir = "auto";
-  panel.append(title, factList(factsOf(model, slice)));
+  const head = element("div", "timeline-details-head");
+  head.append(title, button("×", { name: "control", label: "Close the details", act: close }));
+  const related = element("div", "timeline-related");
   for (const [heading, entries] of relationsOf(model, slice)) {
-    if (entries.length > 0) panel.append(relations(model, heading, entries, jump));
+    if (entries.length > 0) related.append(relations(model, heading, entries, jump));
   }
+  const columns = element("div", "timeline-details-columns");
+  columns.append(factList(factsOf(model, slice)), related);
+  panel.append(head, columns);
 }
 
 /**

@@ -91,7 +91,10 @@ function pointers(timeline) {
   });
   canvas.addEventListener("pointermove", (event) => {
     const last = down.get(event.pointerId);
-    if (last === undefined) return timeline.hover(hit(timeline, event).slice, event);
+    if (last === undefined) {
+      const { slice, row } = hit(timeline, event);
+      return timeline.hover(slice, event, row?.track);
+    }
     const now = { x: event.clientX, y: event.clientY };
     travelled += Math.abs(now.x - last.x) + Math.abs(now.y - last.y);
     const before = [...down.values()];

@@ -37,6 +37,16 @@ export function trackName(model, track) {
 }
 
 /**
+ * A thread or stream in a sentence.
+ * @param {Model} model
+ * @param {number} track
+ */
+export function trackSentence(model, track) {
+  const { process, events } = model.tracks[track];
+  return `${trackName(model, track)}, ${process}: ${count(events)} events`;
+}
+
+/**
  * A slice in a sentence.
  * @param {Model} model
  * @param {number} slice

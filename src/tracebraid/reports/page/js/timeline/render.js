@@ -4,7 +4,7 @@ import { firstEndingAfter, lineOf, lowerBound } from "tracebraid/timeline/model.
 import { nameOf } from "tracebraid/timeline/labels.js";
 import { drawJoins } from "tracebraid/timeline/joins.js";
 import { duration, integer as count } from "tracebraid/format.js";
-import { rulerStep } from "tracebraid/timeline/ruler.js";
+import { rulerStep, tickText } from "tracebraid/timeline/ruler.js";
 
 /** @typedef {import("tracebraid/timeline/state.js").State} State */
 /** @typedef {import("tracebraid/timeline/model.js").Line} Line */
@@ -18,6 +18,8 @@ const NAME_WIDTH = 26;
 /** Width of a mean character, in px, at the font's size. */
 const CHARACTER = 6.2;
 const RULER_STEP = 110;
+/** px before the label of a track. */
+const LABEL_LEFT = 14;
 
 /**
  * @param {CanvasRenderingContext2D} ctx
@@ -202,6 +204,54 @@ function drawSelection({ ctx, state, left, scale }) {
   }
 }
 
+/**
+ * @param {string} mark
+ * @param {string} label
+ */
+function labelOf(mark, label) {
+  return `${mark} ${label}`;
+}
+
+/** @param {import("tracebraid/timeline/model.js").Track} track */
+function processOf(track) {
+  return `${track.process} · ${count(track.events)} events`;
+}
+
+/**
+ * What the widest label of a track takes, in px.
+ * @param {HTMLCanvasElement} canvas
+ * @param {State} state
+ */
+export function labelsWidth(canvas, state) {
+  const ctx = canvas.getContext("2d");
+  if (ctx === null) return 0;
+  let widest = 0;
+  for (const track of state.model.tracks) {
+    ctx.font = FONT;
+    widest = Math.max(widest, ctx.measureText(labelOf("▾", track.label)).width);
+    ctx.font = SMALL;
+    widest = Math.max(widest, ctx.measureText(processOf(track)).width);
+  }
+  return Math.ceil(widest) + LABEL_LEFT + 8;
+}
+
+/**
+ * The text as far as there is room, with an ellipsis where it is cut.
+ * @param {CanvasRenderingContext2D} ctx
+ * @param {string} text
+ * @param {number} room px
+ */
+function cut(ctx, text, room) {
+  if (ctx.measureText(text).width <= room) return text;
+  let [fits, all] = [0, text.length];
+  while (fits < all - 1) {
+    const middle = (fits + all) >>> 1;
+    if (ctx.measureText(`${text.slice(0, middle)}…`).width <= room) fits = middle;
+    else all = middle;
+  }
+  return `${text.slice(0, fits)}…`;
+}
+
 /** @param {Scene} scene */
 function drawLabels({ ctx, state, width, height, left }) {
   const { layout, scroll, colours, model } = state;
@@ -217,14 +267,15 @@ function drawLabels({ ctx, state, width, height, left }) {
     ctx.fillStyle = colours.text;
     const mark = row.open ? "▾" : "▸";
     const track = model.tracks[row.track];
-    const text = heading ? `${mark} rank ${row.rank}` : `${mark} ${track.label}`;
+    const text = heading ? `${mark} rank ${row.rank}` : labelOf(mark, track.label);
     ctx.save();
     clip(ctx, 0, y, heading ? width : left - 4, row.height);
-    ctx.fillText(text, heading ? 6 : 14, y + (heading ? HEADING / 2 : LINE / 2));
+    const room = heading ? width : left - LABEL_LEFT - 6;
+    ctx.fillText(cut(ctx, text, room), heading ? 6 : LABEL_LEFT, y + (heading ? HEADING / 2 : LINE / 2));
     if (!heading && row.height > 2 * LINE) {
       ctx.font = SMALL;
       ctx.fillStyle = colours.faint;
-      ctx.fillText(`${track.process} · ${count(track.events)} events`, 14, y + LINE * 1.5);
+      ctx.fillText(cut(ctx, processOf(track), room), LABEL_LEFT, y + LINE * 1.5);
     }
     ctx.restore();
   }
@@ -263,7 +314,7 @@ function drawRuler(scene) {
   clip(ctx, left, 0, width - left, RULER);
   for (const { ns, x } of ticks(scene)) {
     ctx.fillRect(Math.round(x), RULER - 5, 1, 5);
-    ctx.fillText(ns === 0 ? "0" : duration(ns), x + 4, RULER / 2);
+    ctx.fillText(tickText(ns, rulerStep(RULER_STEP / scene.scale)), x + 4, RULER / 2);
   }
   ctx.restore();
 }

@@ -4,22 +4,22 @@ import { coloursOf } from "tracebraid/timeline/colours.js";
 import { controlsIn } from "tracebraid/timeline/controls.js";
 import { showDetails } from "tracebraid/timeline/details.js";
 import { listen } from "tracebraid/timeline/input.js";
-import { sentenceOf } from "tracebraid/timeline/labels.js";
+import { sentenceOf, trackSentence } from "tracebraid/timeline/labels.js";
 import { layoutOf, LINE } from "tracebraid/timeline/layout.js";
 import { lineOf, modelOf } from "tracebraid/timeline/model.js";
 import { firstShown, nextOnLine, nextOnLines } from "tracebraid/timeline/moves.js";
 import { busyShares, OVERVIEW, renderOverview } from "tracebraid/timeline/overview.js";
-import { render, RULER, topOfSlice } from "tracebraid/timeline/render.js";
+import { labelsWidth, render, RULER, topOfSlice } from "tracebraid/timeline/render.js";
 import { nextFound, searched } from "tracebraid/timeline/search.js";
 import { openTrack, stateOf } from "tracebraid/timeline/state.js";
 import { putAtPointer } from "tracebraid/tooltip.js";
 import { integer as count } from "tracebraid/format.js";
 import { around, revealing, whole, zoomed } from "tracebraid/timeline/view.js";
 
-/** Labels take this share of the width, within these px. */
-const GUTTER = { share: 0.17, least: 84, most: 190 };
+/** Labels take what the longest needs, within these px and this share of the width. */
+const GUTTER = { share: 0.25, least: 84, most: 280 };
 /** Height of the tracks in px: as much as they need, within these and a share of the window. */
-const HEIGHT = { least: 160, share: 0.65 };
+const HEIGHT = { least: 160, share: 0.6 };
 const ZOOM = 1.6;
 
 /**
@@ -79,6 +79,7 @@ export class Timeline {
         this.redraw();
       });
     }
+    document.addEventListener("click", (event) => this.follow(event));
     new ResizeObserver(() => this.resized()).observe(controls.root);
     const recolour = () => {
       state.colours = coloursOf(controls.root);
@@ -87,17 +88,48 @@ export class Timeline {
     document.addEventListener(COLOURS_CHANGED, recolour);
   }
 
+  /**
+   * A link elsewhere on the page to a slice: it is selected, and fills the view.
+   * @param {MouseEvent} event
+   */
+  follow(event) {
+    const link = event.target instanceof Element ? event.target.closest("a[data-slice]") : null;
+    const slice = Number(link?.getAttribute("data-slice") ?? -1);
+    if (slice < 0 || slice >= this.state.model.start.length) return;
+    event.preventDefault();
+    this.controls.root.closest("figure")?.scrollIntoView({ behavior: "instant" });
+    this.select(slice, true);
+    this.fit();
+  }
+
+  /**
+   * Scrolls the page where the details lie over a slice.
+   * @param {number} slice
+   */
+  uncover(slice) {
+    const { state, controls } = this;
+    const bottom = controls.canvas.getBoundingClientRect().top + RULER + topOfSlice(state, slice) -
+      state.scroll +
+      LINE;
+    const covered = bottom - controls.details.getBoundingClientRect().top;
+    if (covered > 0) scrollBy({ top: covered, behavior: "instant" });
+  }
+
   resized() {
     const { state, controls } = this;
     const width = Math.floor(controls.scroller.clientWidth);
-    const most = Math.max(HEIGHT.least, innerHeight * HEIGHT.share);
-    const height = Math.floor(Math.min(Math.max(state.layout.height + RULER + 8, HEIGHT.least), most));
+    const tallest = Math.max(HEIGHT.least, innerHeight * HEIGHT.share);
+    const height = Math.floor(Math.min(Math.max(state.layout.height + RULER + 8, HEIGHT.least), tallest));
     const ratio = devicePixelRatio;
     const same = width === state.width && height === state.height && ratio === state.ratio;
     controls.spacer.style.height = `${Math.max(state.layout.height + RULER - height, 0)}px`;
     if (same || width <= 0) return this.redraw();
     Object.assign(state, { width, height, ratio });
-    state.gutter = Math.min(Math.max(width * GUTTER.share, GUTTER.least), GUTTER.most);
+    const most = Math.min(width * GUTTER.share, GUTTER.most);
+    state.gutter = Math.min(
+      Math.max(labelsWidth(controls.canvas, state), GUTTER.least),
+      Math.max(most, GUTTER.least),
+    );
     controls.scroller.style.height = `${height}px`;
     sized(controls.canvas, width, height, ratio);
     sized(controls.overview, width, OVERVIEW, ratio);
@@ -137,12 +169,17 @@ export class Timeline {
   select(slice, reveal) {
     const { state, controls } = this;
     state.selected = slice;
-    showDetails(controls.details, state.model, slice, (other) => this.select(other, true));
+    const close = () => {
+      this.select(-1, false);
+      controls.scroller.focus();
+    };
+    showDetails(controls.details, state.model, slice, (other) => this.select(other, true), close);
     controls.status.textContent = slice < 0
       ? ""
       : sentenceOf(state.model, slice, lineOf(state.model, slice).track);
     controls.root.dataset.selected = String(slice);
     if (slice >= 0 && reveal) this.reveal(slice);
+    if (slice >= 0) requestAnimationFrame(() => this.uncover(slice));
     this.redraw();
   }
 
@@ -229,13 +266,16 @@ export class Timeline {
   /**
    * @param {number} slice -1: none
    * @param {{ clientX: number, clientY: number }} at
+   * @param {number} track whose label is below the pointer; -1: none
    */
-  hover(slice, at) {
+  hover(slice, at, track = -1) {
     const { state, controls } = this;
     const { tooltip } = controls;
-    tooltip.hidden = slice < 0;
-    if (slice >= 0) {
-      tooltip.textContent = sentenceOf(state.model, slice, lineOf(state.model, slice).track);
+    tooltip.hidden = slice < 0 && track < 0;
+    if (!tooltip.hidden) {
+      tooltip.textContent = slice >= 0
+        ? sentenceOf(state.model, slice, lineOf(state.model, slice).track)
+        : trackSentence(state.model, track);
       putAtPointer(tooltip, at);
     }
     if (slice === state.hovered) return;

@@ -1,0 +1,1 @@
+"""Jobs made in code whose right answer is known."""

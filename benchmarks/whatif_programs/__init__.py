@@ -1,1 +1,0 @@
-"""Small training programs, each with and without one change, whose captures show what a prediction is worth."""

@@ -1,1 +1,0 @@
-"""Anti-patterns in which the host is late with work for the device."""

@@ -1,1 +1,0 @@
-"""Anti-patterns of launches and copies."""

@@ -1,1 +1,0 @@
-"""Anti-patterns of matrix products."""

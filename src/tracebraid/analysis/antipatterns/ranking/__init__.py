@@ -1,1 +1,0 @@
-"""The order of advice: what each saves at most, and what of that no other saves."""

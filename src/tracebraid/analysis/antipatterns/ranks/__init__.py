@@ -1,1 +1,0 @@
-"""Anti-patterns between the ranks of a job."""

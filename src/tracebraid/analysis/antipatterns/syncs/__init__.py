@@ -1,1 +1,0 @@
-"""Anti-patterns in which the host waits for the device."""

@@ -1,1 +1,0 @@
-"""Anti-patterns of copies, optimizers and activations."""

@@ -1,1 +1,0 @@
-"""Formulas of bandwidth and latency of collectives."""

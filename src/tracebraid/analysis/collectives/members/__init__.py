@@ -1,1 +1,0 @@
-"""A rank's part in what is communicated."""

@@ -1,1 +1,0 @@
-"""When each rank arrives, waits and transfers, on aligned clocks."""

@@ -1,1 +1,0 @@
-"""Device events as several questions ask for them: by launch, by graph, by stream."""

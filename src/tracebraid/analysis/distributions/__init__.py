@@ -1,1 +1,0 @@
-"""Distributions of statistics: intervals and significance."""

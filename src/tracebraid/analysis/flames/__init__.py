@@ -1,1 +1,0 @@
-"""Flame graphs: stacks merged by names."""

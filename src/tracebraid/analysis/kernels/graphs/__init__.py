@@ -1,1 +1,0 @@
-"""Which kernels graphs run, and which ops they were captured from."""

@@ -1,1 +1,0 @@
-"""Sequences of kernels that come back."""

@@ -1,1 +1,0 @@
-"""Copies and fills: from where to where, how fast, and what waits for them."""

@@ -1,1 +1,0 @@
-"""The queues between host and device."""

@@ -1,1 +1,0 @@
-"""Values of metrics with their intervals: ratios, quantiles, and what joins ranks."""

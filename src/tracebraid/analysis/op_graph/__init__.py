@@ -1,1 +1,0 @@
-"""The graph of ops, and parts of it."""

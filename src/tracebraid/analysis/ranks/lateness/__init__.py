@@ -1,1 +1,0 @@
-"""What made a rank late at a collective."""

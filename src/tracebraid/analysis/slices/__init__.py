@@ -1,1 +1,0 @@
-"""Slices of a timeline: which events are drawn, on which line, and what joins them."""

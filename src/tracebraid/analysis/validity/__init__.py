@@ -1,1 +1,0 @@
-"""Questions about whether the figures of a step can be trusted."""

@@ -1,1 +1,0 @@
-"""Public functions on Chakra's `.et` files, a module each."""

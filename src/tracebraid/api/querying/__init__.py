@@ -1,1 +1,0 @@
-"""Queries in SQL over the tables of a job."""

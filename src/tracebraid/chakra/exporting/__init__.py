@@ -1,0 +1,1 @@
+"""Convert a job to nodes of Chakra's `.et` files."""

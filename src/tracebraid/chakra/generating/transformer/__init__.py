@@ -1,1 +1,0 @@
-"""The training of transformers: sizes, layout of ranks, schedule, and the nodes of a stage."""

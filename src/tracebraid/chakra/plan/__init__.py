@@ -1,0 +1,1 @@
+"""Plan a simulated job: ranks, groups and communication, in an order that cannot deadlock."""

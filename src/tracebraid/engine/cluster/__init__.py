@@ -1,1 +1,0 @@
-"""Work over ranks on a Ray cluster: a task for each rank."""

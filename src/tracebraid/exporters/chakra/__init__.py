@@ -1,1 +1,0 @@
-"""How a job becomes nodes of Chakra's `.et` files."""

@@ -1,1 +1,0 @@
-"""Parts of Chakra's graphs in the formats of graph tools, and as pictures."""

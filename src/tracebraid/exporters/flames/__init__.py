@@ -1,1 +1,0 @@
-"""Flame graphs for their viewers."""

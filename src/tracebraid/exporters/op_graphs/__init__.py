@@ -1,1 +1,0 @@
-"""Graphs of ops in the formats of graph tools."""

@@ -1,1 +1,0 @@
-"""Tables of all ranks in files that other programs read: a module for each format."""

@@ -1,1 +1,0 @@
-"""How much of the measured time a dependency graph explains."""

@@ -1,1 +1,0 @@
-"""What the work of devices waits for."""

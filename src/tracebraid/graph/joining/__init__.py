@@ -1,1 +1,0 @@
-"""The ranks' parts as one graph: collectives, order, residuals, steps."""

@@ -1,1 +1,0 @@
-"""Latencies that are usual on a rank, learned from its own edges."""

@@ -1,1 +1,0 @@
-"""ET+ JSON: an Execution Trace with times and device work, as Tracebraid, Chakra and trace_link write it."""

@@ -1,1 +1,0 @@
-"""How do the clocks of the ranks' hosts go against each other?"""

@@ -1,1 +1,0 @@
-"""The tables that are answers of the dependency graph."""

@@ -1,1 +1,0 @@
-"""Tables of answers about memory."""

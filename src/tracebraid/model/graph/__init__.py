@@ -1,1 +1,0 @@
-"""The dependency graph of a job: its codes, and the nouns that `graph/` builds and `simulation/` computes with."""

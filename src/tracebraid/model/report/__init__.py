@@ -1,1 +1,0 @@
-"""A report: what it is made of, and what it is made from."""

@@ -1,1 +1,0 @@
-"""Answers of analyses, for people and for programs."""

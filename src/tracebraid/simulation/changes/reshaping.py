@@ -1,0 +1,373 @@
+"""A graph whose work changes with shapes: by op, by transfer, and by ranges of threads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from tracebraid.analysis.efficiency.rules import rule_of
+from tracebraid.errors import ArgumentError
+from tracebraid.model.answers.efficiency import OpFamily
+from tracebraid.model.answers.graph import SHAPE_BASIS, ShapeBasis
+from tracebraid.model.collectives import CollectiveType
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Point, Residual
+from tracebraid.simulation.changes.communication import (
+    Costs,
+    communication_costs,
+    is_work,
+    whole_ns,
+    with_work,
+    work_of,
+)
+from tracebraid.simulation.changes.move import launched_by
+from tracebraid.simulation.scaling import Amount, Call, Rates, Scaled, amount_of, class_of, doubtful
+from tracebraid.simulation.structure import REQUESTS, Run, Structure, numel_of
+
+_Ints = NDArray[np.int64]
+_Bools = NDArray[np.bool_]
+_Floats = NDArray[np.float64]
+
+
+class IntervalEnd(Enum):
+    """End of the interval of work at another shape."""
+
+    LOW = "low"
+    HIGH = "high"
+
+
+@dataclass(frozen=True, eq=False)
+class Reshaped:
+    """A graph at another shape.
+
+    Args:
+        graph: with the predicted work.
+        low_ns: work of each edge at least.
+        high_ns: work of each edge at most.
+        chosen: activities whose work depends on the shape.
+        basis: `SHAPE_BASIS`, without the name of the change.
+        of_parameters: new size of all parameters of a rank, over the old; ranks without a change are left out.
+        of_activations: the same of activations, on all ranks.
+    """
+
+    graph: DependencyGraph
+    low_ns: _Ints
+    high_ns: _Ints
+    chosen: _Bools
+    basis: pl.DataFrame
+    of_parameters: Mapping[int, float]
+    of_activations: float
+
+    def at(self, end: IntervalEnd | None) -> DependencyGraph:
+        """The graph with the predicted work, or with that at an end of its interval."""
+        if end is None:
+            return self.graph
+        return with_work(self.graph, self.low_ns if end is IntervalEnd.LOW else self.high_ns)
+
+
+@dataclass(eq=False)
+class Reshaping:
+    """Collects factors of work of a graph; of each edge at most once."""
+
+    graph: DependencyGraph
+    structure: Structure
+    factors: _Floats = field(init=False)
+    residual: _Floats = field(init=False)
+    rows: list[pl.DataFrame] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.factors = np.ones((len(self.graph.edges), 3))
+        self.residual = np.ones(len(self.graph.moments))
+
+    @classmethod
+    def of(cls, graph: DependencyGraph) -> Reshaping:
+        """Begin with a graph whose ops have shapes."""
+        structure = Structure.of(graph)
+        if not structure.calls:
+            raise ArgumentError(
+                "a change of shape needs the shapes of ops, which these traces lack: capture with record_shapes=True"
+            )
+        return cls(graph, structure)
+
+    def scale(self, edges: _Ints, factors: _Floats, what: pl.Series | str, basis: pl.Series | str) -> None:
+        """Scale the work of edges: factors are predicted, low and high."""
+        self.factors[edges] = factors
+        work = self.graph.edges.work_ns[edges]
+        own = pl.DataFrame(
+            {
+                "activity": self.graph.edges.activity[edges],
+                "before_ns": work,
+                **{
+                    name: whole_ns(work * factors[:, column])
+                    for column, name in enumerate(("after_ns", "low_ns", "high_ns"))
+                },
+            }
+        )
+        columns = {
+            name: value if isinstance(value, pl.Series) else pl.lit(value)
+            for name, value in {"what": what, "basis": basis}.items()
+        }
+        self.rows.append(own.with_columns(**columns))
+
+    def scale_ops(self, after: Callable[[Call, bool], Amount]) -> None:
+        """Scale ops by their amounts at the new shape: of an op, and whether it updates parameters."""
+        structure, graph = self.structure, self.graph
+        works = work_activities(structure)
+        key = np.where(works, 2 * structure.call + structure.in_update, -1)
+        amounts = [amount_of(call) for call in structure.calls]
+        times = _median_times(structure, works)
+        rates = Rates.of(
+            [
+                (call, amount, time_ns)
+                for call, amount, time_ns in zip(structure.calls, amounts, times, strict=True)
+                if time_ns > 0
+            ],
+            on_device=graph.activities.get_column("stream").is_not_null().any(),
+        )
+        keys = np.unique(key[key >= 0])
+        found = [
+            rates.scaled(
+                structure.calls[number // 2],
+                amounts[number // 2],
+                after(structure.calls[number // 2], bool(number % 2)),
+                float(times[number // 2]),
+            )
+            for number in keys.tolist()
+        ]
+        own = np.flatnonzero(is_work(graph) & works[graph.edges.activity])
+        at = np.searchsorted(keys, key[graph.edges.activity[own]])
+        factors = np.array([(each.factor, each.low, each.high) for each in found]).reshape(-1, 3)
+        what = pl.Series(
+            [class_of(structure.calls[number // 2]) for number in keys.tolist()], dtype=pl.String
+        )
+        basis = pl.Series([each.basis.value for each in found], dtype=pl.String)
+        if len(own):
+            self.scale(own, factors[at], what.gather(pl.Series(at)), basis.gather(pl.Series(at)))
+
+    def scale_communication(self, ratio: _Floats, whole: _Bools) -> None:
+        """Scale the part of transfers that depends on the size; of `whole` ones all of the time."""
+        chosen = ratio != 1.0
+        kinds = self.structure.kinds == ActivityKind.COMMUNICATION.value
+        has_work = np.zeros(len(chosen), dtype=np.bool_)
+        has_work[self.graph.edges.activity[is_work(self.graph) & (self.graph.edges.work_ns > 0)]] = True
+        if not (chosen & kinds.to_numpy() & has_work).any():
+            return
+        costs = communication_costs(self.graph, chosen)
+        activity = self.graph.edges.activity[costs.edges]
+        self.scale_transfers(costs, np.where(whole, ratio, 1.0)[activity], ratio[activity])
+
+    def scale_transfers(self, costs: Costs, of_alpha: _Floats, of_size: _Floats) -> None:
+        """Scale latency and the rest of transfers."""
+        work = self.graph.edges.work_ns[costs.edges].astype(np.float64)
+        factor = (costs.alpha_ns * of_alpha + (work - costs.alpha_ns) * of_size) / work
+        basis = np.where(costs.known, ShapeBasis.FITTED.value, ShapeBasis.SCALED.value).tolist()
+        scaled = [
+            doubtful(each, ShapeBasis(known)) for each, known in zip(factor.tolist(), basis, strict=True)
+        ]
+        self.scale(
+            costs.edges,
+            np.array([(each.factor, each.low, each.high) for each in scaled]),
+            costs.type.cast(pl.String).fill_null("communication"),
+            pl.Series(basis, dtype=pl.String),
+        )
+
+    def finished(self, of_parameters: Mapping[int, float], of_activations: float) -> Reshaped:
+        """The graph with all of it; see `Reshaped` for the sizes."""
+        edges, moments = self.graph.edges, self.graph.moments
+        work = [whole_ns(edges.work_ns * column) for column in self.factors.T]
+        residual = whole_ns(moments.residual_ns * self.residual)
+        graph = replace(with_work(self.graph, work[0]), moments=replace(moments, residual_ns=residual))
+        chosen = np.zeros(self.graph.activities.height, dtype=np.bool_)
+        changed = (self.factors != 1.0).any(axis=1) & is_work(self.graph)
+        chosen[edges.activity[changed]] = True
+        table = SHAPE_BASIS.empty()
+        if self.rows:
+            sums = (
+                pl.concat(self.rows)
+                .group_by("what", "basis", maintain_order=True)
+                .agg(
+                    pl.col("activity").n_unique().cast(pl.Int64).alias("activities"),
+                    pl.col("before_ns", "after_ns", "low_ns", "high_ns").sum(),
+                )
+            )
+            sums = sums.with_columns(change=pl.lit(None, dtype=pl.String))
+            table = SHAPE_BASIS.conform(sums.sort("before_ns", descending=True, maintain_order=True))
+        return Reshaped(graph, work[1], work[2], chosen, table, of_parameters, of_activations)
+
+
+def work_activities(structure: Structure) -> _Bools:
+    """Activities that do the work of ops: of a rank with devices their work, else the ops that compute."""
+    graph = structure.graph
+    table = graph.activities.select("rank", on_device=pl.col("stream").is_not_null())
+    on_device = table.get_column("on_device").to_numpy()
+    has_device = table.select(pl.col("on_device").any().over("rank")).to_series().to_numpy()
+    copies = structure.kinds.is_in([ActivityKind.KERNEL.value, ActivityKind.COPY.value]).to_numpy()
+    computes = np.array([_computes(call) for call in structure.calls], dtype=np.bool_)
+    unknown = np.array([_is_unknown(call) for call in structure.calls], dtype=np.bool_)
+    known = structure.call >= 0
+    at = np.maximum(structure.call, 0)
+    on_host = structure.is_op & ~has_device & (computes[at] | (unknown[at] & structure.leaves))
+    found: _Bools = known & np.where(on_device, copies, on_host)
+    return found
+
+
+def _computes(call: Call) -> bool:
+    return call.family not in (None, OpFamily.VIEW, OpFamily.COLLECTIVE)
+
+
+def _is_unknown(call: Call) -> bool:
+    rule = rule_of(call.op)
+    collective = rule is not None and rule.family is OpFamily.COLLECTIVE
+    return call.family is None and not collective and re.match(REQUESTS, call.op) is None
+
+
+def _median_times(structure: Structure, works: _Bools) -> _Floats:
+    """Median time of each distinct op: of what it does itself, or of all that it launched; 0: it does nothing."""
+    rows = structure.graph.activities.select("rank", "op_event").with_columns(
+        pl.Series("call", structure.call), pl.Series("ns", work_of(structure.graph))
+    )
+    sums = rows.filter(pl.Series(works)).group_by("rank", "op_event", "call").agg(pl.col("ns").sum())
+    medians = sums.group_by("call").agg(pl.col("ns").median())
+    found = np.zeros(len(structure.calls))
+    found[medians.get_column("call").to_numpy()] = medians.get_column("ns").to_numpy()
+    return found
+
+
+_SMALL_BYTES = 4096
+"""Collectives up to this size hold no activations, but losses, counts and flags."""
+_OF_GRADIENTS = tuple(
+    each.value
+    for each in (
+        *(CollectiveType.ALL_REDUCE, CollectiveType.REDUCE_SCATTER, CollectiveType.ALL_GATHER),
+        *(CollectiveType.REDUCE, CollectiveType.BROADCAST),
+    )
+)
+_PASSES = (1, 2, 4, 8, 16)
+"""Bytes of a parameter in the collectives of a step: its element has 1 to 8 bytes, and it may be gathered twice."""
+_NEARLY = 0.06
+"""Relative difference up to which collectives carry all parameters: losses and counters add little."""
+
+
+def members(structure: Structure) -> _Bools:
+    """Parts of ranks in communication."""
+    found: _Bools = (structure.kinds == ActivityKind.COMMUNICATION.value).to_numpy()
+    return found
+
+
+def gradient_members(structure: Structure) -> _Bools:
+    """Communication of gradients and parameters: a group and type has the bytes of all in a step."""
+    numbers = pl.DataFrame(
+        {
+            "rank": list(structure.parameters),
+            "numel": [numel_of(each) for each in structure.parameters.values()],
+        },
+        schema={"rank": pl.Int64, "numel": pl.Int64},
+    )
+    rows = (
+        structure.graph.activities.select(
+            "rank", "group", pl.col("type").cast(pl.String), pl.col("step").cast(pl.String), "size_bytes"
+        )
+        .with_row_index("activity")
+        .filter(pl.Series(members(structure)))
+        .filter(pl.col("type").is_in(list(_OF_GRADIENTS)))
+    )
+    key = ["rank", "group", "type"]
+    sums = (
+        rows.group_by(*key, "step")
+        .agg(pl.col("size_bytes").sum())
+        .group_by(key)
+        .agg(pl.col("size_bytes").median())
+    )
+    share = pl.col("size_bytes") / pl.col("numel")
+    whole = pl.any_horizontal((share / passes - 1).abs() <= _NEARLY for passes in _PASSES)
+    own = sums.join(numbers, on="rank").filter((pl.col("numel") > 0) & whole)
+    found = np.zeros(structure.graph.activities.height, dtype=np.bool_)
+    found[rows.join(own, on=key, how="semi", nulls_equal=True).get_column("activity").to_numpy()] = True
+    return found
+
+
+def scale_collectives(shaping: Reshaping, of_gradients: Mapping[int, float], of_others: float = 1.0) -> None:
+    """Scale communication: of gradients and parameters by rank, all other that is large alike.
+
+    Where a rank has several collectives of gradients in a step, their number follows the size of all parameters: so
+    does their latency.
+    """
+    structure, table = shaping.structure, shaping.graph.activities
+    gradients = gradient_members(structure)
+    large = (table.get_column("size_bytes") > _SMALL_BYTES).fill_null(value=True).to_numpy()
+    ratio = np.where(members(structure) & ~gradients & large, of_others, 1.0)
+    rank = table.get_column("rank").fill_null(-1).to_numpy()
+    for own, factor in of_gradients.items():
+        ratio[gradients & (rank == own)] = factor
+    several = (
+        table.select("rank", "group", "type", "step")
+        .with_columns(pl.Series("own", gradients))
+        .select(pl.col("own") & (pl.col("own").sum().over("rank", "group", "type", "step") > 1))
+    )
+    shaping.scale_communication(ratio, several.to_series().to_numpy())
+
+
+@dataclass(frozen=True)
+class Range:
+    """Positions of `host_moments` whose time scales, and what is launched there.
+
+    Args:
+        first: the first position.
+        last: the last one.
+        scaled: by how much.
+        what: name of its row.
+        host: whether the thread's time scales, too.
+    """
+
+    first: int
+    last: int
+    scaled: Scaled
+    what: str
+    host: bool = True
+
+
+def range_of(structure: Structure, part: Run | slice, scaled: Scaled, what: str, host: bool = True) -> Range:
+    """The range of some outermost ops."""
+    outer = structure.outer
+    return Range(int(outer.first[part.start]), int(outer.last[part.stop - 1]), scaled, what, host)
+
+
+def scale_ranges(shaping: Reshaping, ranges: list[Range]) -> None:
+    """Scale the time of threads in ranges, of the device work launched there, and of the gaps between that."""
+    graph, structure = shaping.graph, shaping.structure
+    edges, after, moments = graph.edges, graph.after, structure.moments
+    starts = graph.moments.point[moments] == Point.START
+    of_moment = np.full(len(graph.moments), -1, dtype=np.int64)
+    of_activity = np.full(graph.activities.height, -1, dtype=np.int64)
+    for number, each in enumerate(ranges):
+        of_moment[moments[each.first + 1 : each.last + 1]] = number
+        part = slice(each.first, each.last + 1)
+        of_activity[graph.moments.activity[moments[part][starts[part]]]] = number
+    by = launched_by(graph)
+    of_work = np.where((by >= 0) & ~members(structure), of_activity[np.maximum(by, 0)], -1)
+    on_host = np.array([each.host for each in ranges], dtype=np.bool_)
+    of_moment[(of_moment >= 0) & ~on_host[of_moment]] = -1
+    factors = np.array([(each.scaled.factor, each.scaled.low, each.scaled.high) for each in ranges])
+    what, basis = (
+        pl.Series(values, dtype=pl.String)
+        for values in ([each.what for each in ranges], [each.scaled.basis.value for each in ranges])
+    )
+    of_edge = np.select(
+        [edges.kind == EdgeKind.HOST, edges.kind == EdgeKind.DEVICE],
+        [of_moment[after], of_work[edges.activity]],
+        -1,
+    )
+    own = np.flatnonzero(of_edge >= 0)
+    at = pl.Series(of_edge[own])
+    shaping.scale(own, factors[of_edge[own]], what.gather(at), basis.gather(at))
+    behind, ahead = of_work[graph.moments.activity[after]], of_work[graph.moments.activity[edges.before]]
+    gaps = np.flatnonzero((edges.kind == EdgeKind.STREAM_ORDER) & (behind >= 0) & (behind == ahead))
+    shaping.factors[gaps] = factors[behind[gaps]]
+    late = np.maximum(of_moment, of_work[graph.moments.activity])
+    late = np.where(graph.moments.residual == Residual.BEFORE, -1, late)
+    shaping.residual[late >= 0] = factors[late[late >= 0], 0]

@@ -1,1 +1,0 @@
-"""How much of a job's time stragglers cost: its steps against those in which the same operations take equally long."""

@@ -1,1 +1,0 @@
-"""What a step gains if the time that evidence of advice names is taken away."""

@@ -1,1 +1,0 @@
-"""Tests of what the model says of collectives."""

@@ -1,1 +1,0 @@
-"""Tests of answers, as they are shown."""
