@@ -12,6 +12,8 @@ import pytest
 from hypothesis import settings
 
 import tracebraid
+from tests.waiting import CountedClock
+from tracebraid import clock
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -65,6 +67,15 @@ def find_real_traces() -> Path | None:
     named = os.environ.get("TRACEBRAID_TRACES")
     folder = Path(named) if named else ROOT.parent / "shared" / "traces"
     return folder if folder.is_dir() else None
+
+
+@pytest.fixture
+def counted_clock(monkeypatch: pytest.MonkeyPatch) -> CountedClock:
+    """The clock of the package, which goes on only by what it waits."""
+    counted = CountedClock()
+    monkeypatch.setattr(clock, "now_s", counted.now_s)
+    monkeypatch.setattr(clock, "pause", counted.pause)
+    return counted
 
 
 @pytest.fixture(scope="session")

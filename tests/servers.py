@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import IO, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, let_others_run, wait_for
 
 REGION = "us-east-1"
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
@@ -96,7 +95,7 @@ def stub_server(**options: Any) -> Iterator[Stub]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(HANG_S)
 
 
 def status(code: int, xml_code: str = "", headers: dict[str, str] | None = None) -> Callable[[Any], bool]:
@@ -122,14 +121,14 @@ def cut_after(count: int) -> Callable[[Any], bool]:
 
 
 def drip(handler: Any) -> bool:
-    """An answer of one byte in a tenth of a second."""
-    handler.answer_file(pause_s=0.1)
+    """An answer byte by byte, with a pause after each."""
+    handler.answer_file(drips=True)
     return True
 
 
 def hang(handler: Any) -> bool:
-    """No answer for a while."""
-    time.sleep(3)
+    """No answer until the client gives up."""
+    handler.connection.recv(1)
     handler.close_connection = True
     return True
 
@@ -161,7 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(body)
 
-    def answer_file(self, send: Callable[[bytes], bytes] = bytes, pause_s: float = 0.0) -> None:
+    def answer_file(self, send: Callable[[bytes], bytes] = bytes, drips: bool = False) -> None:
         content = self.stub.files[unquote(urlsplit(self.path).path)]
         asked = (
             re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")) if self.stub.ranges else None
@@ -181,9 +180,10 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         try:
-            for piece in [send(body)] if not pause_s else (body[at : at + 1] for at in range(len(body))):
+            for piece in (body[at : at + 1] for at in range(len(body))) if drips else [send(body)]:
                 self.wfile.write(piece)
-                time.sleep(pause_s)
+                if drips:
+                    let_others_run()
         except OSError:
             self.close_connection = True
 

@@ -6,10 +6,10 @@ import errno
 import os
 import re
 import stat
-import time
 from pathlib import Path
 from typing import BinaryIO
 
+from tracebraid import clock
 from tracebraid.errors import OutputError
 
 _DESCRIPTOR = re.compile(r"/dev/std(?P<name>out|err)|(?:/dev/fd|/proc/self/fd)/(?P<number>\d{1,9})")
@@ -37,7 +37,7 @@ def open_stream(target: Path) -> BinaryIO:
         return os.fdopen(os.dup(descriptor), "wb")
     if not stat.S_ISFIFO(target.stat().st_mode):
         return target.open("wb")
-    give_up = time.monotonic() + _WAIT_FOR_READER_S
+    give_up = clock.now_s() + _WAIT_FOR_READER_S
     while True:
         try:
             descriptor = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
@@ -47,11 +47,11 @@ def open_stream(target: Path) -> BinaryIO:
         else:
             os.set_blocking(descriptor, True)
             return os.fdopen(descriptor, "wb")
-        if time.monotonic() > give_up:
+        if clock.now_s() > give_up:
             raise OutputError(
                 str(target), "no process reads from this pipe", "Start its reader first, or name a file"
             )
-        time.sleep(_POLL_S)
+        clock.pause(_POLL_S)
 
 
 def _descriptor_of(target: Path) -> int | None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import random
-import time
 import warnings
 from pathlib import Path
 
 import tracebraid
-from tests.waiting import LONG_S
+from tests.waiting import sleep_until_ended
 from tools.fuzz.calls.commands import strict_json
 from tools.fuzz.model import Call, FailureError, FailureKind, Files, Format, Sample
 from tracebraid.errors import InputError
@@ -55,7 +54,7 @@ def _raises_in_the_package(_: Path, __: random.Random) -> None:
 
 
 def _hangs(_: Path, __: random.Random) -> None:
-    tracebraid.info(_DEMO, lambda _: time.sleep(LONG_S))
+    tracebraid.info(_DEMO, lambda _: sleep_until_ended())
 
 
 def _computes(_: Path, __: random.Random) -> None:

@@ -21,7 +21,7 @@ from tests.hostile.plain_inputs import write_job
 from tests.integration.command import run
 from tests.unit.validation.made import lay, shuffled
 from tests.waiting import HANG_S
-from tracebraid import OutputError, chakra, link, output_streams, write_et_plus
+from tracebraid import OutputError, chakra, link, write_et_plus
 from tracebraid.chakra.as_json import chakra_jsonizer
 from tracebraid.chakra.graphs import visualize_chakra
 from tracebraid.files import write_whole
@@ -103,11 +103,11 @@ def form_of(command: str) -> Form:
     return next(form for form in reversed([*forms(command)]) if form.suffix)
 
 
+@pytest.mark.usefixtures("counted_clock")
 @pytest.mark.parametrize("command", [*DIRECT, "report", "export", "pack", "chakra show", "sql"])
 def test_a_pipe_that_nobody_reads_is_not_waited_for(
-    command: str, inputs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: str, inputs: dict[str, Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(output_streams, "_WAIT_FOR_READER_S", 0.05)
     form = form_of(command)
     out = tmp_path / f"out{form.suffix}"
     os.mkfifo(out)

@@ -19,7 +19,7 @@ class Terminal(io.StringIO):
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bar waits for no second, and the terminal is wide."""
-    monkeypatch.setattr(output, "_SHOW_AFTER_S", 0.0)
+    monkeypatch.setattr(output, "_SHOW_AFTER_S", -1.0)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
 

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -21,7 +20,7 @@ import pytest
 
 import tracebraid
 from tests.integration.command import Done, run
-from tests.waiting import HANG_S, wait_for
+from tests.waiting import HANG_S, let_others_run, sleep_until_ended, wait_for
 from tracebraid.engine import ray_engine
 from tracebraid.errors import EngineError
 from tracebraid.model.linked_trace import LinkedTrace
@@ -185,7 +184,7 @@ def fails_beside(linked: LinkedTrace, folder: str) -> None:
     if linked.rank == 1:
         begun.write_text(str(os.getpid()))
         while True:
-            time.sleep(0.01)
+            let_others_run()
     wait_for(begun.exists)
     raise KeyError("rank 0")
 
@@ -239,7 +238,7 @@ def waits_on(linked: LinkedTrace, folder: str, doomed: str) -> Any:
 
     if ray.get_runtime_context().get_node_id() == doomed:
         (Path(folder) / "running").touch()
-        time.sleep(3600)
+        sleep_until_ended()
     return tracebraid.analyses.breakdown(linked)
 
 

@@ -14,8 +14,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "version": set(),
     # What is written to without being a file: the command line asks for it before it refuses what is there.
-    "output_streams": {"errors"},
+    "output_streams": {"clock", "errors"},
     "files": {"errors", "output_streams"},
+    # Waits, retries and refreshes read it; tests put a counted one in its place.
+    "clock": set(),
     # It knows signals and Python, and nothing of ours.
     "ctrl_c": set(),
     # Libraries that only some functions need: each extra is declared once.
@@ -26,10 +28,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": {"errors"},
     # Lists and reads files wherever they lie; every room that names files takes paths apart by it.
     # What it finds damaged it says with the codes of findings.
-    "filesystem": {"errors", "extras", "model"},
+    "filesystem": {"clock", "errors", "extras", "model"},
     # It looks at Ctrl-C while it waits.
-    "child_process": {"ctrl_c"},
-    "recorders": {"child_process", "model", "errors", "files", "version"},
+    "child_process": {"clock", "ctrl_c"},
+    "recorders": {"child_process", "clock", "model", "errors", "files", "version"},
     "validation": {"filesystem", "model", "errors"},
     "importers": {"child_process", "filesystem", "model", "errors"},
     "linking": {"model", "errors"},
@@ -41,7 +43,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "exporters": {"model", "errors", "files", "wire_format"},
     # It runs work that it is handed, here or in other processes.
     # Nodes of a cluster and the driver compare their versions.
-    "engine": {"child_process", "errors", "extras", "model", "version"},
+    "engine": {"child_process", "clock", "errors", "extras", "model", "version"},
     # It is handed files of tables and runs queries over them: how a table is made, or where it lies, is not its matter.
     # A query runs in a process of its own, which Ctrl-C ends.
     "queries": {"child_process", "ctrl_c", "errors", "extras", "model"},
@@ -70,6 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
             "api",
             # Options of generated jobs are nouns of Chakra.
             "chakra",
+            "clock",
             "compat",
             "ctrl_c",
             "errors",

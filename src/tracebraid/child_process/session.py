@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
+
+from tracebraid import clock
 
 _ROUNDS, _PAUSE_S = 20, 0.01
 """Number of times that processes are listed: a killed one may have started another since."""
@@ -27,7 +28,7 @@ def kill_session(leader: int) -> None:
                 os.kill(pid, signal.SIGKILL)
         if not members:
             return
-        time.sleep(_PAUSE_S)
+        clock.pause(_PAUSE_S)
 
 
 def end_with(parent: int) -> None:
@@ -35,7 +36,7 @@ def end_with(parent: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(_POLL_S)
+            clock.pause(_POLL_S)
         kill_session(os.getpid())
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -17,11 +17,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import IO
 
+from tracebraid import clock
 from tracebraid.child_process.start import start_child
 from tracebraid.ctrl_c import take_back
 
@@ -112,22 +112,22 @@ def close_all(idle: Sequence[Worker], busy: Sequence[Worker]) -> None:
     """End children at once; those that work are asked to clean up first, then killed."""
     for worker in busy:
         worker.terminate()
-    deadline_s = time.monotonic() + _GRACE_S
-    while any(worker.is_alive() for worker in busy) and time.monotonic() < deadline_s:
-        time.sleep(_POLL_S)
+    deadline_s = clock.now_s() + _GRACE_S
+    while any(worker.is_alive() for worker in busy) and clock.now_s() < deadline_s:
+        clock.pause(_POLL_S)
     for worker in (*idle, *busy):
         worker.close()
 
 
 def readable(workers: Sequence[Worker], timeout_s: float | None = None) -> list[Worker]:
     """Wait until some children have replied or are gone, and return them; Ctrl-C is raised meanwhile."""
-    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    deadline_s = None if timeout_s is None else clock.now_s() + timeout_s
     with selectors.DefaultSelector() as selector:
         for worker in workers:
             selector.register(worker, selectors.EVENT_READ, worker)
         while not (ready := selector.select(_SIGNALS_EVERY_S)):
             take_back()
-            if deadline_s is not None and time.monotonic() > deadline_s:
+            if deadline_s is not None and clock.now_s() > deadline_s:
                 raise TimeoutError(f"no reply within {timeout_s} s")
     return [key.data for key, _ in ready]
 
@@ -202,7 +202,7 @@ class Parent:
             self._messages.put(message)
         if self._cleans_up:
             os.kill(os.getpid(), signal.SIGTERM)
-            time.sleep(_GRACE_S)
+            clock.pause(_GRACE_S)
         os._exit(1)
 
 

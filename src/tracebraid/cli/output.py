@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from tracebraid import api
+from tracebraid import api, clock
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode, Severity
 from tracebraid.model.printable import encodable, printable, printable_json
@@ -182,10 +181,10 @@ def progress(label: str) -> Iterator[Callable[[float], None]]:
     )
     bar = Progress(*columns, console=Console(stderr=True), transient=True)
     task = bar.add_task(label, total=1.0, ranks="")
-    began = time.monotonic()
+    began = clock.now_s()
 
     def update(fraction: float) -> None:
-        if not bar.live.is_started and time.monotonic() - began > _SHOW_AFTER_S:
+        if not bar.live.is_started and clock.now_s() - began > _SHOW_AFTER_S:
             bar.start()
         bar.update(task, completed=float(fraction), ranks=_ranks_done(fraction))
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
-from time import perf_counter
 from typing import Any, TypeVar
 
+from tracebraid import clock
 from tracebraid.engine.workers import Advanced, Event, Failed, Finished, Lost, Raised, Workers
 from tracebraid.errors import LostWorkerError
 from tracebraid.model.engine import Engine, InProcess, Outcome, RankCost, RankWork, ScalableWork
@@ -336,9 +336,9 @@ def _after_few(
     here = InProcess().outcomes(work, ranks, progress)
     took_s = []
     for _ in range(few):
-        begin_s = perf_counter()
+        begin_s = clock.now_s()
         outcome = next(here)
-        took_s.append(perf_counter() - begin_s)
+        took_s.append(clock.now_s() - begin_s)
         yield outcome
         del outcome
     rest = ranks[few:]

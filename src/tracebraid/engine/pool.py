@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from tracebraid import clock
 from tracebraid.child_process.worker import Parent, Worker, close_all, readable, signal_name
 from tracebraid.engine.automatic import costs_of, scaled, scheduled, share_of
 from tracebraid.engine.pickling import event_bytes, event_of, received_work, run_rank, work_bytes
@@ -167,7 +167,7 @@ class _RankProgress:
     sent_at_s: float = -_PROGRESS_EVERY_S
 
     def __call__(self, share: float) -> None:
-        now_s = time.monotonic()
+        now_s = clock.now_s()
         if now_s - self.sent_at_s >= _PROGRESS_EVERY_S:
             self.sent_at_s = now_s
             self.parent.reply(event_bytes(Advanced(self.number, share)))

@@ -7,12 +7,12 @@ import select
 import signal
 import stat
 import sys
-import time
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracebraid import clock
 from tracebraid.errors import InputError
 from tracebraid.filesystem.interface import Entry, FileView, Kind, OpenFile, whole_range
 from tracebraid.filesystem.paths import reading
@@ -43,7 +43,7 @@ def read_pipe(path: str) -> bytes:
 
 def _read(path: str, descriptor: int) -> bytes:
     blocks: list[bytes] = []
-    give_up = time.monotonic() + _WAIT_FOR_WRITER_S
+    give_up = clock.now_s() + _WAIT_FOR_WRITER_S
     while True:
         try:
             block = os.read(descriptor, _BLOCK_BYTES)
@@ -55,10 +55,10 @@ def _read(path: str, descriptor: int) -> bytes:
             blocks.append(block)
         elif blocks:
             return b"".join(blocks)
-        elif time.monotonic() > give_up:
+        elif clock.now_s() > give_up:
             raise InputError(path, "no process writes to this pipe", "Start its writer first, or name a file")
         else:
-            time.sleep(_POLL_S)
+            clock.pause(_POLL_S)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import pytest
 
 import tracebraid
 from tests.servers import Stub, cut_after, drip, hang, s3_environment, status, stub_server
+from tracebraid import clock
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.interface import Kind
-from tracebraid.filesystem.remote import remote_files
 from tracebraid.importers.kineto.reader import read_timeline
 
 NAME = "kineto_trace_0.json"
@@ -40,8 +40,8 @@ TEXT = json.dumps(
 
 
 @pytest.fixture(autouse=True)
-def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_files, "_FIRST_PAUSE_S", 0.01)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "pause", lambda _: None)
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 
 import pytest
 
+from tracebraid import clock
 from tracebraid.engine.automatic import Automatic, cores
 from tracebraid.model.engine import RankCost
 from tracebraid.model.rank_files import Progress, RankFiles
@@ -29,7 +29,7 @@ class Naps:
         return self
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> tuple[int, int]:
-        time.sleep(self.rank_s)
+        clock.pause(self.rank_s)
         return files.rank, os.getpid()
 
 
@@ -42,6 +42,7 @@ def asked(work: Naps) -> tuple[list[int], list[int], list[float]]:
 
 
 @pytest.mark.skipif(cores() < 2, reason="a pool takes two cores")
+@pytest.mark.usefixtures("counted_clock")
 def test_ranks_that_take_less_than_estimated_stay_in_this_process() -> None:
     ranks, processes, shares = asked(Naps(0.0))
     assert ranks == list(range(_RANKS))
@@ -52,6 +53,7 @@ def test_ranks_that_take_less_than_estimated_stay_in_this_process() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(cores() < 2, reason="a pool takes two cores")
+@pytest.mark.usefixtures("counted_clock")
 def test_the_others_go_to_a_pool_where_the_first_took_long() -> None:
     ranks, processes, shares = asked(Naps(0.05))
     assert ranks == list(range(_RANKS))

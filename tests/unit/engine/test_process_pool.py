@@ -7,7 +7,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.waiting import HANG_S, wait_for
+from tests.waiting import sleep_until_ended, wait_for
 from tracebraid.child_process import worker
 from tracebraid.child_process.start import start_child
 from tracebraid.engine.pool import ProcessPool
@@ -263,7 +262,7 @@ def sleeping(files: RankFiles, progress: Progress | None, folder: str) -> int:
         unfinished = Path(folder) / f"{files.rank}.part"
         try:
             unfinished.touch()
-            time.sleep(HANG_S)
+            sleep_until_ended()
             (Path(folder) / "slept on").touch()
         finally:
             unfinished.unlink()

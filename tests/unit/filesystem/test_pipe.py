@@ -2,27 +2,44 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_S, CountedClock, let_others_run
 from tracebraid.errors import InputError
 from tracebraid.filesystem import local as pipe
 from tracebraid.filesystem.local import LocalFiles
 from tracebraid.importers.discovery import manifests_of
 
 
-def test_a_writer_may_open_its_end_late_and_pause(tmp_path: Path) -> None:
+def test_a_writer_may_open_its_end_late_and_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counted_clock: CountedClock
+) -> None:
     path = tmp_path / "p.json"
     os.mkfifo(path)
+    waits_for_a_writer, waits_for_more = threading.Event(), threading.Event()
+
+    def on_pause() -> None:
+        waits_for_a_writer.set()
+        let_others_run()
+        counted_clock.time_s = 0.0
+
+    counted_clock.on_pause = on_pause
+    select = pipe.select.select
+
+    def selected(*descriptors: object) -> object:
+        waits_for_more.set()
+        return select(*descriptors)
 
     def write() -> None:
-        time.sleep(0.1)
+        waits_for_a_writer.wait(HANG_S)
         with path.open("wb", buffering=0) as file:
             file.write(b"a" * 100_000)
-            time.sleep(0.1)
+            waits_for_more.wait(HANG_S)
             file.write(b"b")
+
+    monkeypatch.setattr(pipe.select, "select", selected)
 
     writer = threading.Thread(target=write)
     writer.start()
@@ -31,8 +48,8 @@ def test_a_writer_may_open_its_end_late_and_pause(tmp_path: Path) -> None:
     assert file.read(0, file.size_bytes) == b"a" * 100_000 + b"b"
 
 
-def test_a_pipe_that_nobody_writes_into_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipe, "_WAIT_FOR_WRITER_S", 0.1)
+@pytest.mark.usefixtures("counted_clock")
+def test_a_pipe_that_nobody_writes_into_is_given_up(tmp_path: Path) -> None:
     path = tmp_path / "p.json"
     os.mkfifo(path)
     with pytest.raises(InputError, match=r"p\.json: no process writes to this pipe"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import time
 from functools import partialmethod
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from tests.builders import (
     thread_node,
     write,
 )
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, wait_for
 from tracebraid.child_process.worker import Worker
 from tracebraid.importers.chunk_decoding import decode_chunk
 from tracebraid.importers.execution_trace.reader import read_execution_trace
@@ -186,8 +185,7 @@ def test_an_error_here_ends_the_workers(tmp_path: Path, monkeypatch: pytest.Monk
         assert killed.wait(HANG_S)
 
     def interrupted(self: object) -> None:
-        while not given:
-            time.sleep(0.01)
+        wait_for(lambda: given)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Worker, "kill", watched_kill)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from tests.waiting import HANG_S
 from tracebraid.reports.page.modules import content_policy
 from tracebraid.viewer import ReportServer, Served
 
@@ -54,7 +55,7 @@ def ask(server: ReportServer, path: str = "", method: str = "GET", host: str | N
         host: its header; None: the server's.
     """
     address = urlsplit(server.address)
-    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=30)
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=HANG_S)
     try:
         connection.putrequest(method, path if path.startswith("/") else address.path + path, skip_host=True)
         connection.putheader("Host", address.netloc if host is None else host)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+from tracebraid import clock
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.extras import OBJECT_STORES
 from tracebraid.filesystem.interface import Entry, Kind, OpenFile
@@ -239,7 +239,7 @@ def _pause_or_raise(fault: Fault, tries: int) -> None:
     """Wait before the next try; raise if there is none."""
     if not fault.may_pass or tries >= _TRIES.get(fault.kind, _TRIES_OTHERWISE):
         raise fault
-    time.sleep(_FIRST_PAUSE_S * 2 ** (tries - 1))
+    clock.pause(_FIRST_PAUSE_S * 2 ** (tries - 1))
 
 
 def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:

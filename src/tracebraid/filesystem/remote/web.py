@@ -7,7 +7,6 @@ import io
 import re
 import socket
 import ssl
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
+from tracebraid import clock
 from tracebraid.filesystem.interface import Entry
 from tracebraid.filesystem.paths import is_loopback, name_of
 from tracebraid.filesystem.remote.backend import Answer, Fault, FaultKind, Stat
@@ -144,10 +144,10 @@ def _body(response: Any, skip: int, timeout_s: float) -> Iterator[bytes]:
     """Yield the bytes as they arrive, after the first `skip`; only waiting counts toward the timeout."""
     waited_s, came = 0.0, 0
     while True:
-        begin = time.monotonic()
+        begin = clock.now_s()
         with _faults():
             part = response.read1(_PART_BYTES)
-        waited_s, came = waited_s + time.monotonic() - begin, came + len(part)
+        waited_s, came = waited_s + clock.now_s() - begin, came + len(part)
         if not part:
             return
         if came >= _LEAST_BYTES:

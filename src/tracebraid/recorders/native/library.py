@@ -14,11 +14,11 @@ import shlex
 import shutil
 import sysconfig
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tracebraid import clock
 from tracebraid.child_process.start import child_environment, run_child
 from tracebraid.errors import CaptureError, OutputError
 from tracebraid.files import user_cache, writing
@@ -163,13 +163,13 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _wait_for(descriptor: int, folder: Path) -> None:
     """Take a lock; say that it is waited for."""
-    began_s, is_said = time.monotonic(), False
+    began_s, is_said = clock.now_s(), False
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         except BlockingIOError:
-            waited_s = time.monotonic() - began_s
+            waited_s = clock.now_s() - began_s
         if waited_s > _WAIT_AT_MOST_S:
             raise CaptureError(
                 f"the native recorder is not built: another process holds {folder / 'lock'} for {waited_s:.0f} s. "
@@ -178,7 +178,7 @@ def _wait_for(descriptor: int, folder: Path) -> None:
         if waited_s > _SAY_AFTER_S and not is_said:
             is_said = True
             _LOG.warning("tracebraid: waiting for another process that builds the native recorder")
-        time.sleep(_POLL_S)
+        clock.pause(_POLL_S)
 
 
 def _environment() -> dict[str, str]:

@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 
+from tests.waiting import HANG_S
 from tracebraid.engine import ray_connection
 from tracebraid.engine.ray_connection import check_cluster_answers
 from tracebraid.engine.ray_engine import RayEngine
@@ -32,7 +33,7 @@ def listening(answer: Callable[[socket.socket], None] | None) -> Iterator[str]:
             thread.start()
         yield f"127.0.0.1:{server.getsockname()[1]}"
         if answer is not None:
-            thread.join(5)
+            thread.join(HANG_S)
 
 
 def free_address() -> str:

@@ -6,7 +6,6 @@ import ast
 import json
 import os
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -37,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text("{}")
-        os.utime(path, (time.time() - 60,) * 2)
+        os.utime(path, (path.stat().st_mtime - 60,) * 2)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

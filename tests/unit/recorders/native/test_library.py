@@ -6,13 +6,13 @@ import fcntl
 import os
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 import tracebraid
 from tests.fake_compiler import LINKS, FakeCompiler
+from tests.waiting import CountedClock, let_others_run
 from tools.lint_native import needs_torch
 from tracebraid.errors import CaptureError
 
@@ -116,7 +116,7 @@ def test_ten_processes_that_ask_at_the_same_time_build_it_once(
     built = tmp_path / "built"
 
     def compiled(path: Path) -> str:
-        time.sleep(0.2)
+        let_others_run()
         path.write_bytes(b"a library of some length")
         note_built(path)
         with built.open("a") as file:
@@ -146,10 +146,8 @@ def test_what_is_there_needs_no_compiler(working: FakeCompiler, monkeypatch: pyt
 
 
 def test_a_lock_that_stays_is_waited_for_aloud_and_not_forever(
-    builds: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    builds: list[Path], counted_clock: CountedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(library, "_SAY_AFTER_S", 0.05)
-    monkeypatch.setattr(library, "_WAIT_AT_MOST_S", 0.3)
     folder = library_path().parent
     folder.mkdir(parents=True)
     with (folder / "lock").open("w") as lock:
