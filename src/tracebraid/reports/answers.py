@@ -361,14 +361,15 @@ def _single(frame: pl.DataFrame, name: str) -> str | None:
 
 
 def _top_rows(answer: Answer, top: int) -> pl.DataFrame:
-    """Select the shown rows of each rank, in the answer's order."""
-    order = pl.int_range(pl.len())
+    """Select the shown rows of each rank, in the answer's order; of equal ones the first."""
+    rows = answer.frame.with_row_index("_row")
     if picked_by := answer.analysis.picked_by:
-        sums = [pl.sum_horizontal(names.split()).alias(names) for names in picked_by]
-        order = pl.struct(sums).rank("ordinal", descending=True) - 1
-    by_rank = "rank" in answer.frame.columns and not isinstance(answer.analysis, JobAnalysis)
-    within = order.over("rank") if by_rank else order
-    return answer.frame.filter(within < top)
+        sums = [pl.sum_horizontal(names.split()) for names in picked_by]
+        rows = rows.sort(sums, descending=True, nulls_last=True, maintain_order=True)
+    by_rank = "rank" in rows.columns and not isinstance(answer.analysis, JobAnalysis)
+    order = pl.int_range(pl.len())
+    rows = rows.filter((order.over("rank") if by_rank else order) < top)
+    return rows.sort("_row").drop("_row")
 
 
 def shown_names(answer: Answer) -> list[str]:

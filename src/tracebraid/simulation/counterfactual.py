@@ -343,12 +343,19 @@ def _host_events(graph: DependencyGraph, lanes: Lanes, intervals: Intervals) -> 
     row, moment = lanes.moments_within(intervals.lane, intervals.start_ns, intervals.end_ns)
     is_frame = (graph.activities.get_column("kind").cast(pl.String) == ActivityKind.PYTHON.value).to_numpy()
     weight = np.where(is_frame, 1.0, OP_WEIGHT)[graph.moments.activity[moment]]
-    rank = graph.activities.get_column("rank").gather(graph.moments.activity[moment])
-    counted = pl.DataFrame(
-        {"item": intervals.item[row], "rank": rank, "events": weight * intervals.share[row] / 2}
-    )
-    of_rank = counted.group_by("item", "rank").agg(pl.col("events").sum())
-    return dict(of_rank.group_by("item").agg(pl.col("events").max()).iter_rows())
+    rank = graph.activities.get_column("rank").gather(graph.moments.activity[moment]).to_numpy()
+    pairs, pair = np.unique(np.stack([intervals.item[row], rank]), axis=1, return_inverse=True)
+    events = _sums(pair.ravel(), weight * intervals.share[row] / 2)
+    most: dict[int, float] = {}
+    for item, count in zip(pairs[0].tolist(), events.tolist(), strict=True):
+        most[item] = max(count, most.get(item, 0.0))
+    return most
+
+
+def _sums(group: NDArray[np.int64], values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The sum of each group, added in the order of the rows: Polars adds in an order that depends on its threads."""
+    sums: NDArray[np.float64] = np.bincount(group, weights=values).astype(np.float64)
+    return sums
 
 
 def _rows(frame: pl.DataFrame, item: int) -> pl.DataFrame:
@@ -429,15 +436,15 @@ def _host_cuts(
     chosen = is_host | goes_on[nth]
     nth, edge, is_host = nth[chosen], edge[chosen], is_host[chosen]
     cut = np.where(is_host, graph.edges.work_ns[edge] * intervals.share[row[nth]], np.inf)
-    frame = pl.DataFrame({"item": intervals.item[row[nth]], "edge": edge, "cut": cut})
-    summed = frame.group_by("item", "edge").agg(pl.col("cut").sum())
-    own = graph.edges.work_ns[summed.get_column("edge").to_numpy()]
-    cuts = summed.get_column("cut").to_numpy()
+    pairs, pair = np.unique(np.stack([intervals.item[row[nth]], edge]), axis=1, return_inverse=True)
+    items, edges = pairs
+    cuts = _sums(pair.ravel(), cut)
+    own = graph.edges.work_ns[edges]
     finite = np.where(np.isinf(cuts), 0.0, np.minimum(cuts, own))
     work = np.where(np.isinf(cuts), NOT_WAITED_FOR, own - np.rint(finite).astype(np.int64))
     late = goes_on & (graph.moments.residual[moment] != Residual.BEFORE)
     return (
-        _edges(summed.get_column("item").to_numpy(), summed.get_column("edge").to_numpy(), work),
+        _edges(items, edges, work),
         _moments(intervals.item[row[late]], moment[late]),
     )
 
