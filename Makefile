@@ -1,8 +1,12 @@
 # make demo: set up with nothing but Python and make, and run the main job on the bundled traces.
-# make test: set up with the test extras, and run lint, types, the build of the documents, and all tests.
-#            As root it first installs Chromium with apt-get where there is none; the tests in a browser skip without.
 # make quick: the quick loop, unit tests and rules without torch, browser and other processes.
-# make matrix: quick tests with each Python and the lowest and highest versions of each dependency.
+# make test: the gate, which CI runs: lint, types, documents, and all tests that are deterministic, with one real run of
+#            each thing that users rely on. As root it first installs Chromium with apt-get where there is none.
+# make test-all: the gate, and all that is slow or real; at night, and before an issue ends that touches its ground.
+# make lock: write requirements/test.txt, the exact versions that tests install.
+# make matrix: quick tests with each Python and the lowest and highest versions of each dependency, and other versions
+#              of torch.
+# make bench: what measures time; it judges nothing.
 # make wheel: the wheel and the source archive in dist/.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
 # make stress MINUTES=10: capture programs to which all kinds of things happen (docs/testing_the_tools.md).
@@ -11,22 +15,30 @@
 
 PYTHON ?= python3
 SECONDS ?= 60
-# Half as many again as processors: tests wait for the programs that they capture, interrupt and serve.
+LOCK := requirements/test.txt
+# Half as many again as processors: tests of the full suite wait for the programs that they capture and interrupt.
 PROCESSORS := $(shell $(PYTHON) -c 'import os; print(len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)))')
 WORKERS ?= $(shell expr $(PROCESSORS) \* 3 / 2)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test quick matrix wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
+.PHONY: demo test test-all quick lock matrix bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
-# Hundreds of commands are started, and each would compile its modules where Python is told to write no bytecode.
-test: lint types docs chromium
+# What fails first comes first. Processes compile their modules anew where Python is told to write no bytecode, and a
+# process for each processor needs no threads beside it.
+test: lint
+	$(MAKE) --no-print-directory --jobs 2 --output-sync types docs chromium
 	$(BIN)/python -m compileall -q src
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(PROCESSORS) --dist worksteal --gate
+
+# A test of this suite may capture, serve or wait for half an hour before it counts as a hang.
+test-all: lint types docs chromium
+	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --once-more -o faulthandler_timeout=1800
 
 # Each further process collects all tests anew, which takes it as long as many tests do.
 quick: $(VENV)/.installed-test
@@ -41,7 +53,7 @@ matrix: $(BIN)/python
 	for each in $(MATRIX); do \
 		echo "Python $$each"; \
 		$(BIN)/uv run --isolated --python $${each%/*} --resolution $${each#*/} --with-editable '.[$(EXTRAS)]' \
-			--with 'pytest>=8.3,<10' --with 'hypothesis>=6.120,<7' \
+			--with 'pytest>=9,<10' --with 'hypothesis>=6.120,<7' \
 			--with 'perfetto>=0.59,<1' --with 'playwright>=1.64,<2' --no-project \
 			python -m pytest -q tests/unit --ignore tests/unit/recorders -m 'not processes and not slow and not torch' || exit 1; \
 	done
@@ -49,6 +61,9 @@ matrix: $(BIN)/python
 wheel: $(VENV)/.installed-test
 	$(PIP) 'build>=1.2,<2'
 	$(BIN)/python -m build --outdir dist
+
+bench: $(VENV)/.installed-test
+	$(BIN)/python -m benchmarks run
 
 # Captured programs to which all kinds of things happen, for so many minutes; then the table of what was tried.
 stress: MINUTES ?= 10
@@ -99,7 +114,7 @@ format: $(VENV)/.installed-test
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
 
-docs: $(VENV)/.installed-docs
+docs: $(VENV)/.installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --clean
 
 $(BIN)/python:
@@ -110,13 +125,18 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(PIP) --editable .
 	touch $@
 
-$(VENV)/.installed-test: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[test]'
+# The lock holds the tools that build as well, which pip would else take as they are released.
+$(VENV)/.installed-test: pyproject.toml $(LOCK) | $(BIN)/python
+	$(PIP) --constraint $(LOCK) hatchling editables
+	$(PIP) --constraint $(LOCK) --no-build-isolation --editable '.[test,docs]'
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
-	$(PIP) --editable '.[docs]'
-	touch $@ $(VENV)/.installed
+# A lock for each Python and system in one file. Files of this machine are found by uv's own variables, such as
+# UV_FIND_LINKS; none is written.
+lock: $(BIN)/python
+	$(PIP) 'uv>=0.8,<1'
+	printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
+		--extra test --extra docs --no-annotate --no-header pyproject.toml - --output-file $(LOCK)
 
 clean:
 	rm -rf $(VENV) site .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

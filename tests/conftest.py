@@ -15,6 +15,8 @@ import tracebraid
 from tests.waiting import CountedClock
 from tracebraid import clock
 
+pytest_plugins = ["tests.gate"]
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # No limit of time for an example: a machine that is busy is no fault of the code. Each run tries the same examples:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
@@ -32,6 +33,7 @@ def serious_faults(page: Page, options: dict[str, Any] = ALL) -> dict[str, list[
     }
 
 
+@pytest.mark.full
 def test_axe_finds_no_serious_fault_at_a_desk_in_light_and_dark(page_of: PageOf, planted_page: Path) -> None:
     page = page_of(planted_page)
     draw_all(page)
@@ -41,6 +43,7 @@ def test_axe_finds_no_serious_fault_at_a_desk_in_light_and_dark(page_of: PageOf,
     assert serious_faults(page, CONTRAST) == {}
 
 
+@pytest.mark.full
 def test_axe_finds_no_serious_fault_on_a_phone(page_of: PageOf, planted_page: Path) -> None:
     page = page_of(planted_page, Window(PHONE))
     draw_all(page)
@@ -48,6 +51,7 @@ def test_axe_finds_no_serious_fault_on_a_phone(page_of: PageOf, planted_page: Pa
     assert serious_faults(page) == {}
 
 
+@pytest.mark.full
 def test_axe_finds_what_is_planted(page_of: PageOf, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     text = '<p style="color: #777; background: #888">planted</p><button></button>'
@@ -57,6 +61,7 @@ def test_axe_finds_what_is_planted(page_of: PageOf, tmp_path: Path) -> None:
     assert set(serious_faults(opened, CONTRAST)) == {"color-contrast"}
 
 
+@pytest.mark.full
 def test_the_page_prints(page_of: PageOf, planted_page: Path) -> None:
     page = page_of(planted_page)
     draw_all(page)

@@ -17,6 +17,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_block_is_said_in_words(
     damage: str, browser: Browser, planted_page: Path, tmp_path: Path

@@ -15,6 +15,7 @@ LEAST_COLOURS = 3
 """Colours on a canvas that is not blank: its ground, a mark, and an axis or letter."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
 def test_all_figures_are_drawn_and_fit_into_the_window(
     page_of: PageOf, demo_page: Path, size: ViewportSize

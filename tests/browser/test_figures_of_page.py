@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.browser.conftest import PageOf
 from tests.browser.pages import cells_of, draw_all, tables_of
 from tests.integration.command import succeed
@@ -34,6 +36,7 @@ def rows_of_terminal(name: str, traces: Path) -> list[set[str]]:
     return [set(BETWEEN.split(line.strip())) for line in printed.splitlines()]
 
 
+@pytest.mark.full
 def test_figures_are_those_of_analyze(page_of: PageOf, planted_page: Path) -> None:
     traces = planted_page.with_name("traces")
     page = page_of(planted_page)

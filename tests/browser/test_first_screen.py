@@ -44,6 +44,7 @@ def test_what_is_slow_and_what_to_do_stand_on_the_first_screen(page: Page) -> No
     assert page.evaluate("document.documentElement.scrollHeight") <= _MOST_PX
 
 
+@pytest.mark.full
 def test_a_link_opens_its_section(page: Page) -> None:
     fold = page.locator("#tables-ops details.fold")
     assert fold.get_attribute("open") is None
@@ -52,6 +53,7 @@ def test_a_link_opens_its_section(page: Page) -> None:
     page.locator("#tables-ops .table[data-state=ready]").first.wait_for()
 
 
+@pytest.mark.full
 def test_all_sections_open_at_once_and_close(page: Page) -> None:
     button = page.locator("#unfold")
     folds = page.locator("details.fold")
@@ -62,6 +64,7 @@ def test_all_sections_open_at_once_and_close(page: Page) -> None:
     assert page.locator("details.fold[open]").count() == 0
 
 
+@pytest.mark.full
 def test_all_sections_are_printed(page: Page) -> None:
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     assert page.locator("details.fold:not([open])").count() == 0
@@ -69,6 +72,7 @@ def test_all_sections_are_printed(page: Page) -> None:
     assert page.locator("details.fold[open]").count() == 0
 
 
+@pytest.mark.full
 def test_what_is_left_out_is_a_line_for_each_reason(page: Page) -> None:
     section = page.locator("#left-out")
     lines = section.locator(".missing strong").all_text_contents()
@@ -79,12 +83,14 @@ def test_what_is_left_out_is_a_line_for_each_reason(page: Page) -> None:
     assert last.get_attribute("id") == "left-out"
 
 
+@pytest.mark.full
 def test_no_section_is_of_notes_alone(page: Page) -> None:
     sections = page.locator("main > section:not(#left-out):not(#verdict)")
     with_something = page.locator("main > section:not(#left-out):not(#verdict):has(figure, .table, .facts)")
     assert sections.count() == with_something.count()
 
 
+@pytest.mark.full
 def test_a_card_leads_to_its_slice_whose_details_are_a_drawer(page: Page) -> None:
     page.locator("#timeline-chart[data-state=ready]").wait_for()
     details = page.locator(".timeline-details")

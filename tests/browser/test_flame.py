@@ -39,6 +39,7 @@ def details(page: Page) -> Locator:
     return page.locator(".flame-details")
 
 
+@pytest.mark.full
 def test_the_graph_is_drawn_and_zooms_by_click_and_key(page: Page) -> None:
     assert marks_of(page, "flame-graph")["colours"] >= 3
     canvas = page.locator("#flame-graph canvas")
@@ -56,6 +57,7 @@ def test_the_graph_is_drawn_and_zooms_by_click_and_key(page: Page) -> None:
     expect(details(page)).to_contain_text("100.0 %")
 
 
+@pytest.mark.full
 def test_search_says_the_share_of_what_it_finds(page: Page) -> None:
     page.get_by_role("button", name="device time").click()
     page.get_by_label("Search names").fill("aten::mm")
@@ -64,6 +66,7 @@ def test_search_says_the_share_of_what_it_finds(page: Page) -> None:
     expect(page.locator("#flame-graph output")).to_contain_text("0.0 %")
 
 
+@pytest.mark.full
 def test_any_name_is_shown_as_text(page: Page) -> None:
     page.get_by_role("button", name="device time").click()
     canvas = page.locator("#flame-graph canvas")

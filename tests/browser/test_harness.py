@@ -24,10 +24,12 @@ def faults_of(browser: Browser, folder: Path, script: str) -> Faults:
     return faults
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_a_fault_of_a_page_is_noticed(kind: str, browser: Browser, tmp_path: Path) -> None:
     assert getattr(faults_of(browser, tmp_path, SCRIPTS[kind]), kind) != []
 
 
+@pytest.mark.full
 def test_a_page_without_faults_has_none(browser: Browser, tmp_path: Path) -> None:
     assert faults_of(browser, tmp_path, "let planted = 1").all() == []

@@ -17,6 +17,7 @@ BETWEEN_CELLS = {"\t"}
 """Of the text of a table."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("window", [Window(DESKTOP), Window(PHONE)], ids=["desktop", "phone"])
 def test_nothing_of_them_runs(page_of: PageOf, hostile_page: Path, window: Window) -> None:
     page = page_of(hostile_page, window)
@@ -28,6 +29,7 @@ def test_nothing_of_them_runs(page_of: PageOf, hostile_page: Path, window: Windo
     assert not is_wider_than_window(page)
 
 
+@pytest.mark.full
 def test_they_are_the_text_of_the_tables_and_the_longest_can_be_read_whole(
     page_of: PageOf, hostile_page: Path
 ) -> None:

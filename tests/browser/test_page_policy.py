@@ -47,6 +47,7 @@ def address_of(text: str, folder: Path, served: bool) -> Iterator[str]:
         yield path.as_uri()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("served", [False, True], ids=["file", "served"])
 def test_what_is_planted_does_not_run(
     served: bool, browser: Browser, demo_page: Path, tmp_path: Path

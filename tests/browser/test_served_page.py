@@ -39,15 +39,18 @@ def is_busy(page: Page) -> bool:
     return page.locator("#open-in-perfetto").get_attribute("aria-disabled") == "true"
 
 
+@pytest.mark.full
 def test_its_policy_lets_it_draw_all_it_has(page_of: PageOf, server: ReportServer) -> None:
     """What the policy refuses is an error of the console."""
     draw_all(page_of(server.address, SERVED))
 
 
+@pytest.mark.full
 def test_a_page_from_a_file_offers_no_hand_over(page_of: PageOf, demo_page: Path) -> None:
     expect(page_of(demo_page).locator("#open-in-perfetto")).to_have_count(0)
 
 
+@pytest.mark.full
 def test_perfetto_gets_the_timeline(page_of: PageOf, server: ReportServer) -> None:
     page = page_of(server.address, SERVED)
     page.context.route(PERFETTO, lambda route: route.fulfill(content_type="text/html", body=STAND_IN))
@@ -62,6 +65,7 @@ def test_perfetto_gets_the_timeline(page_of: PageOf, server: ReportServer) -> No
     expect(page.locator("#open-in-perfetto:not([aria-disabled])")).to_have_count(1)
 
 
+@pytest.mark.full
 def test_a_perfetto_out_of_reach_is_reported(page_of: PageOf, server: ReportServer) -> None:
     page = page_of(server.address, SERVED)
     page.context.route(PERFETTO, lambda route: route.abort())
@@ -78,6 +82,7 @@ def test_a_perfetto_out_of_reach_is_reported(page_of: PageOf, server: ReportServ
     assert page.text_content("#perfetto-state") not in ("", waiting)
 
 
+@pytest.mark.full
 def test_a_timeline_that_cannot_be_written_is_reported(
     browser: Browser, demo_page: Path, tmp_path: Path
 ) -> None:

@@ -38,6 +38,7 @@ def sorts(page: Page, name: str) -> str | None:
     return page.locator(f"#{KERNELS} th[data-column='{name}']").get_attribute("aria-sort")
 
 
+@pytest.mark.full
 def test_a_heading_sorts_by_its_column_both_ways_and_back(page: Page) -> None:
     heading = page.locator(f"#{KERNELS} th[data-column='name'] button")
     before = column(page, KERNELS, "name")
@@ -53,6 +54,7 @@ def test_a_heading_sorts_by_its_column_both_ways_and_back(page: Page) -> None:
     assert (column(page, KERNELS, "name"), sorts(page, "name")) == (before, "none")
 
 
+@pytest.mark.full
 def test_numbers_are_sorted_as_numbers(page: Page, planted_page: Path) -> None:
     page.locator(f"#{KERNELS} th[data-column='count'] button").click()
     counts = [int(text.replace(",", "")) for text in column(page, KERNELS, "count")]
@@ -60,6 +62,7 @@ def test_numbers_are_sorted_as_numbers(page: Page, planted_page: Path) -> None:
     assert counts == sorted(counts, reverse=True)
 
 
+@pytest.mark.full
 def test_the_filter_leaves_the_rows_that_match(page: Page) -> None:
     all_names = column(page, KERNELS, "name")
     page.locator(f"#{KERNELS} .filter").fill("GEMM_")
@@ -71,11 +74,13 @@ def test_the_filter_leaves_the_rows_that_match(page: Page) -> None:
     expect(page.locator(f"#{KERNELS} tbody tr")).to_have_count(len(all_names))
 
 
+@pytest.mark.full
 def test_a_key_leads_to_a_filter(page: Page) -> None:
     page.keyboard.press("/")
     assert page.evaluate("document.activeElement.className") == "filter"
 
 
+@pytest.mark.full
 def test_what_is_copied_are_the_rows_that_are_shown(page: Page) -> None:
     page.locator(f"#{KERNELS} .filter").fill("gemm")
     page.keyboard.press("Enter")
@@ -92,6 +97,7 @@ def downloaded(page: Page, table: str) -> list[dict[str, str]]:
     return list(csv.DictReader(StringIO(text, newline="")))
 
 
+@pytest.mark.full
 def test_what_is_downloaded_are_the_values_of_analyze(page: Page, planted_page: Path) -> None:
     rows = downloaded(page, KERNELS)
     printed = succeed("analyze", "kernels", planted_page.with_name("traces"), "--csv")
@@ -104,6 +110,7 @@ def test_what_is_downloaded_are_the_values_of_analyze(page: Page, planted_page: 
         assert values == others or {float(v) for v in values if v} == {float(v) for v in others if v}
 
 
+@pytest.mark.full
 def test_what_is_downloaded_has_exact_names_and_no_formula(page_of: PageOf, hostile_page: Path) -> None:
     page = with_kernels(page_of(hostile_page))
     names = {row["name"] for row in downloaded(page, KERNELS)}

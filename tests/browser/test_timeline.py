@@ -60,6 +60,7 @@ def _button(page: Page, name: str) -> Locator:
     return page.get_by_role("button", name=name, exact=True)
 
 
+@pytest.mark.full
 def test_search_selects_and_the_details_lead_to_the_launch(page_of: PageOf, shown: Report) -> None:
     page = _opened(page_of, shown)
     search = page.get_by_label("Search slices by name")
@@ -78,6 +79,7 @@ def test_search_selects_and_the_details_lead_to_the_launch(page_of: PageOf, show
     assert "sgemm_128x64_nn" in page.locator(".timeline .spoken").inner_text()
 
 
+@pytest.mark.full
 def test_members_of_a_collective_lead_to_the_other_rank(page_of: PageOf, shown: Report) -> None:
     page = _opened(page_of, shown)
     search = page.get_by_label("Search slices by name")
@@ -91,6 +93,7 @@ def test_members_of_a_collective_lead_to_the_other_rank(page_of: PageOf, shown: 
     assert _selected(page) == first
 
 
+@pytest.mark.full
 def test_keys_select_zoom_and_clear(page_of: PageOf, shown: Report) -> None:
     page = _opened(page_of, shown)
     page.locator(".timeline-scroller").focus()
@@ -117,6 +120,7 @@ def test_keys_select_zoom_and_clear(page_of: PageOf, shown: Report) -> None:
     assert page.evaluate("document.activeElement.type") == "search"
 
 
+@pytest.mark.full
 def test_a_click_selects_what_is_there_and_a_drag_moves(page_of: PageOf, shown: Report) -> None:
     page = _opened(page_of, shown)
     page.locator(".timeline-scroller").focus()
@@ -142,6 +146,7 @@ def test_a_click_selects_what_is_there_and_a_drag_moves(page_of: PageOf, shown: 
     assert page.locator(".timeline-details h3").inner_text() == name
 
 
+@pytest.mark.full
 def test_the_wheel_zooms_with_control_and_scrolls_without(page_of: PageOf, shown: Report) -> None:
     page = _opened(page_of, shown)
     before = _pixels(page)
@@ -156,6 +161,7 @@ def test_the_wheel_zooms_with_control_and_scrolls_without(page_of: PageOf, shown
     assert _pixels(page) == before
 
 
+@pytest.mark.full
 def test_a_rank_collapses_and_the_path_and_arrows_can_be_hidden(page_of: PageOf, shown: Report) -> None:
     page = _opened(page_of, shown)
     drawn = _pixels(page)
@@ -167,6 +173,7 @@ def test_a_rank_collapses_and_the_path_and_arrows_can_be_hidden(page_of: PageOf,
     assert _pixels(page) != drawn
 
 
+@pytest.mark.full
 def test_hostile_names_are_text_in_full(page_of: PageOf, shown: Report) -> None:
     page = _opened(page_of, shown)
     search = page.get_by_label("Search slices by name")
@@ -176,6 +183,7 @@ def test_hostile_names_are_text_in_full(page_of: PageOf, shown: Report) -> None:
     assert page.locator(".timeline img").count() == 0
 
 
+@pytest.mark.full
 def test_a_tap_on_a_phone_selects_and_the_details_leave_the_slice_in_view(
     page_of: PageOf, shown: Report
 ) -> None:
@@ -192,6 +200,7 @@ def test_a_tap_on_a_phone_selects_and_the_details_leave_the_slice_in_view(
     assert details["width"] <= 360
 
 
+@pytest.mark.full
 def test_the_tooltip_stays_in_the_window_and_escape_closes_it(page_of: PageOf, shown: Report) -> None:
     page = _opened(page_of, shown)
     canvas = page.locator(".timeline-scroller canvas")

@@ -52,12 +52,14 @@ def worst(path: Path, detail: Detail, lanes: Lanes) -> float:
     return max(step or 0.0, abs(end))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("detail", [Detail.FULL, Detail.DEVICE])
 @pytest.mark.parametrize("name", JOBS)
 def test_without_lanes_steps_take_their_measured_times(real_traces: Path, name: str, detail: Detail) -> None:
     assert worst(real_traces / name, detail, Lanes.UNLIMITED) < WITHOUT_LANES
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", JOBS)
 def test_on_the_lanes_of_astra_sim_merged_steps_take_their_measured_times(
     real_traces: Path, name: str
@@ -69,17 +71,20 @@ def test_streams_that_are_not_merged_take_longer_on_those_lanes(real_traces: Pat
     assert worst(real_traces / JOBS[0], Detail.DEVICE, Lanes.ASTRA_SIM) > 0.1
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("detail", [Detail.FULL, Detail.DEVICE])
 def test_a_job_on_cpus_takes_its_measured_time(detail: Detail) -> None:
     assert worst(DEMO, detail, Lanes.UNLIMITED) < WITHOUT_LANES
 
 
+@pytest.mark.full
 def test_a_merged_job_on_cpus_takes_its_measured_time() -> None:
     """Though collectives of gloo run at the same time on several threads, and the lane does one at a time."""
     assert worst(DEMO, Detail.MERGED, Lanes.UNLIMITED) < WITHOUT_LANES
     assert worst(DEMO, Detail.MERGED, Lanes.ASTRA_SIM) < WITH_LANES
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("detail", list(Detail))
 @pytest.mark.parametrize("name", JOBS)
 def test_all_work_of_devices_is_there(real_traces: Path, name: str, detail: Detail) -> None:
@@ -149,11 +154,13 @@ def _checked(linked: LinkedTrace) -> int:
     return communication.height
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_every_work_of_a_device_has_its_measured_times(name: str, real_traces: Path) -> None:
     _checked(linked_of(real_traces, name))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", sorted(GRAPH_JOBS))
 def test_ranks_of_jobs_have_their_measured_times(name: str, real_traces: Path) -> None:
     assert all(tracebraid.open(real_traces / name).each(_checked))
@@ -184,6 +191,7 @@ def assert_it_runs(plan: JobPlan, folder: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize(
     ("name", "counts"),
     [
@@ -222,6 +230,7 @@ def test_the_demo_as_two_ranks_and_as_sixteen(tmp_path: Path) -> None:
     assert_it_runs(plan, tmp_path)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("missing", "ranks"), [(SHRINK, 4), (REPLICATE, 8)])
 def test_half_of_dlrm_shrunk_and_replicated(
     real_traces: Path, missing: MissingRanks, ranks: int, tmp_path: Path
@@ -243,6 +252,7 @@ def test_one_rank_of_two_replicated(real_traces: Path, tmp_path: Path) -> None:
     assert_it_runs(plan, tmp_path)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("missing", "ranks"), [(SHRINK, 2), (REPLICATE, 128)])
 def test_two_of_128_keep_all_that_they_communicate(
     real_traces: Path, missing: MissingRanks, ranks: int
@@ -274,10 +284,12 @@ def _check(source: Path, folder: Path) -> None:
         assert abs(found.runs.get_column("end_ns").item() - measured_ns) <= _ERROR_NS
 
 
+@pytest.mark.full
 def test_the_demo_ends_when_it_did(demo: Path, tmp_path: Path) -> None:
     _check(demo, tmp_path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["pairs/dlrm_v100_8rank", "kineto/sampled_2_of_128"])
 def test_real_jobs_end_when_they_did(name: str, real_traces: Path, tmp_path: Path) -> None:
     _check(real_traces / name, tmp_path)

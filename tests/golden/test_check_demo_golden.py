@@ -26,6 +26,7 @@ def test_of_the_bundled_traces_there_is_nothing_to_complain_about(demo: Path) ->
         assert one.coverage.et_nodes.share > 0.999
 
 
+@pytest.mark.full
 def test_wrong_parents_are_found_and_can_be_repaired(demo: Path, tmp_path: Path) -> None:
     found = check(misled_copy(demo, tmp_path))
     assert found.links

@@ -53,6 +53,7 @@ def test_simple_add_links(real_traces: Path) -> None:
     assert shares(found) == [(1.0, 1.0, 1.0)]
 
 
+@pytest.mark.full
 def test_dlrm_links_by_alignment_and_lacks_half_of_its_ranks(real_traces: Path) -> None:
     found = checked(real_traces / "pairs/dlrm_v100_8rank")
     (error,) = [one.finding for one in found.diagnoses if one.severity is Severity.ERROR]
@@ -75,6 +76,7 @@ def test_linear_links_by_alignment(real_traces: Path) -> None:
     assert shares(found) == [(1.0, 1.0, 1.0)]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("pair", "errors"),
     [
@@ -93,6 +95,7 @@ def test_by_ids_alone_traces_from_before_the_ids_do_not_link(
     assert [one.finding.code for one in found.diagnoses if one.severity is Severity.ERROR] == errors
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("pair", ["dlrm_v100_8rank", "linear_2080ti", "simple_add_a100"])
 @pytest.mark.parametrize("matching", ["auto", "exact"])
 def test_a_check_links_what_link_links(real_traces: Path, pair: str, matching: str) -> None:
@@ -115,6 +118,7 @@ def swapped(source: Path, folder: Path, ranks: dict[int, int]) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_two_execution_traces_of_a_run_that_changed_ranks_are_found(
     real_traces: Path, demo: Path, tmp_path: Path
 ) -> None:
@@ -146,6 +150,7 @@ def test_the_execution_trace_of_another_run_links_nothing_by_ids(real_traces: Pa
     }
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("size", ["resnet_1gpu_1.0.3", "resnet_2gpu_1.1.0"])
 def test_traces_of_two_runs_do_not_link(real_traces: Path, demo: Path, tmp_path: Path, size: str) -> None:
     """Ids of all runs count from one, so that some agree by chance, and some of these in name."""
@@ -190,6 +195,7 @@ def test_no_file_of_the_folder_is_left_out(real_traces: Path) -> None:
     )
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", ALONE)
 def test_a_timeline_alone_is_told_its_faults(real_traces: Path, name: str) -> None:
     found = checked(real_traces / f"kineto/{name}.json.gz")
@@ -198,6 +204,7 @@ def test_a_timeline_alone_is_told_its_faults(real_traces: Path, name: str) -> No
     assert found.links
 
 
+@pytest.mark.full(keep=9)
 @pytest.mark.parametrize("name", [name for name in ALONE if name != LARGE])
 def test_steps_unfinished_ops_and_unknown_launches_are_those_of_the_file(
     real_traces: Path, name: str
@@ -271,6 +278,7 @@ def test_two_sampled_ranks_of_128_miss_the_others_and_nothing_else(real_traces: 
     assert [one.rank for one in found.ranks] == [0, 1]
 
 
+@pytest.mark.full
 def test_a_folder_of_many_runs_is_seen_as_such(real_traces: Path) -> None:
     found = checked(real_traces / "kineto")
     assert not found.links

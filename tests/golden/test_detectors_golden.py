@@ -45,6 +45,7 @@ def kineto(folder: Path, name: str) -> Path:
     return folder / "kineto" / f"{name}.json.gz"
 
 
+@pytest.mark.full
 def test_evidence_of_every_trace_fits(real_traces: Path) -> None:
     paths = [*real_traces.glob("kineto/**/*.json.gz"), *real_traces.glob("pairs/*/kineto_trace_*.json.gz")]
     assert paths
@@ -138,6 +139,7 @@ def test_reading_prompts_is_known_by_shapes(real_traces: Path, name: str) -> Non
     assert only_row(batch_sizes(trace))["tokens"] == times["tokens"]
 
 
+@pytest.mark.full
 def test_other_traces_claim_nothing(real_traces: Path) -> None:
     files = sorted([*real_traces.glob("kineto/**/*.json.gz"), *real_traces.glob("pairs/*/kineto_*.json.gz")])
     assert len(files) > len(SERVING)
@@ -154,6 +156,7 @@ def test_other_traces_claim_nothing(real_traces: Path) -> None:
 # --- What the sweep and straggler metrics promise, on every real trace -------------------------------
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", sorted([*FILES, *JOBS]))
 def test_gains_are_bounded_and_metrics_are_numbers(real_traces: Path, name: str) -> None:
     graph = graph_of(real_traces, name)

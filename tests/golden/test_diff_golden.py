@@ -33,6 +33,7 @@ def check(found: Comparison) -> None:
             assert not dtype.is_float() or not table.get_column(name).is_nan().any()
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_no_real_trace_differs_from_itself(real_traces: Path, name: str) -> None:
     profile = profile_of(real_traces / ALL[name])
@@ -45,6 +46,7 @@ def test_no_real_trace_differs_from_itself(real_traces: Path, name: str) -> None
         assert not table.get_column("significant").any()
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_any_two_real_traces_are_compared(real_traces: Path, name: str) -> None:
     names = sorted(ALL)
@@ -81,6 +83,7 @@ def test_ranks_of_one_job_run_one_program(real_traces: Path) -> None:
     assert rest.is_empty()
 
 
+@pytest.mark.full
 def test_jobs_are_compared_rank_by_rank(real_traces: Path) -> None:
     folder = real_traces / "pairs/dlrm_v100_8rank"
     found = api.diff(folder, folder)

@@ -20,6 +20,7 @@ from tests.peers import check_trace_link, is_device, load_et_plus, read_as_conve
 from tracebraid.api import link, write_et_plus
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["resnet_1gpu_1.0.3", "resnet_2gpu_1.1.0"])
 def test_every_node_of_a_nested_schema_comes_back_from_et_plus(
     real_traces: Path, tmp_path: Path, name: str
@@ -51,6 +52,7 @@ def nested(flat: Json) -> Json:
     }
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["simple_add_a100", "dlrm_v100_8rank", "linear_2080ti"])
 def test_every_node_of_the_flat_schema_comes_back_from_et_plus(
     real_traces: Path, tmp_path: Path, name: str
@@ -149,6 +151,7 @@ def chakra_file(traces: tuple[Path, int], tmp_path_factory: pytest.TempPathFacto
     return folder / "linked.json"
 
 
+@pytest.mark.full(keep=1)
 def test_host_nodes_are_those_of_the_execution_trace_with_their_times(
     traces: tuple[Path, int], plus: Json
 ) -> None:
@@ -161,6 +164,7 @@ def test_host_nodes_are_those_of_the_execution_trace_with_their_times(
     assert len(timed) == linked.coverage.et_nodes.linked
 
 
+@pytest.mark.full(keep=2)
 def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, int], plus: Json) -> None:
     check_trace_link(plus)
     linked = pair(*traces)
@@ -171,6 +175,7 @@ def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, in
     assert sorted(node["parent"] for node in device if "orphan" not in node) == sorted(under_ops)
 
 
+@pytest.mark.full(keep=7)
 def test_device_nodes_have_the_times_and_arguments_of_their_events(
     traces: tuple[Path, int], plus: Json
 ) -> None:
@@ -193,11 +198,13 @@ def as_event(one: Json) -> Json:
     return {**{key: one[key] for key in keys}, **numbers, "args": args}
 
 
+@pytest.mark.full(keep=1)
 def test_et_replay_can_read_both_forms(plus: Json, chakra_file: Path) -> None:
     read_as_replay(plus)
     read_as_replay(load_et_plus(chakra_file))
 
 
+@pytest.mark.full(keep=6)
 def test_chakras_converter_can_read_its_form(chakra_file: Path) -> None:
     read_as_converter(load_et_plus(chakra_file))
 

@@ -25,6 +25,7 @@ def values(linked: LinkedTrace) -> dict[str, float | None]:
     return dict(ranks.select("metric", "value").rows())
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_metrics_are_those_of_the_analyses(real_traces: Path, name: str) -> None:
     linked = linked_file(real_traces / ALL[name])
@@ -68,6 +69,7 @@ def test_the_utilisation_of_a_single_step_is_that_of_mfu(real_traces: Path) -> N
     assert found["model_flops_per_second"] == pytest.approx(row["model_flops_per_s"])
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["pairs/dlrm_v100_8rank", "kineto/sampled_2_of_128"])
 def test_a_job_lies_between_its_ranks(real_traces: Path, name: str) -> None:
     found = metrics(open(real_traces / name))

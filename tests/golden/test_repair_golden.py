@@ -74,11 +74,13 @@ def repaired(tmp_path_factory: pytest.TempPathFactory, demo: Path, misled: Path)
     return folder
 
 
+@pytest.mark.full
 def test_the_repaired_traces_have_nothing_to_complain_about(misled: Path, repaired: Path) -> None:
     assert codes(check(misled)) == ["parents-differ", "parents-differ"]
     assert codes(check(repaired)) == []
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_repair_gives_every_node_the_parent_that_was_recorded(
     demo: Path, repaired: Path, rank: int
@@ -92,6 +94,7 @@ def test_a_repair_gives_every_node_the_parent_that_was_recorded(
     assert different(*(read_execution_trace(folder / name) for folder in (demo, repaired))) == []
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_links_are_the_same_after_a_repair(misled: Path, repaired: Path, rank: int) -> None:
     before, after = pair(misled, rank), pair(repaired, rank)
@@ -101,6 +104,7 @@ def test_links_are_the_same_after_a_repair(misled: Path, repaired: Path, rank: i
     assert after.findings == ()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_new_parent_is_the_shortest_linked_op_around_the_node(
     demo: Path, repaired: Path, rank: int
@@ -150,6 +154,7 @@ def test_a_second_repair_changes_nothing(repaired: Path) -> None:
     assert {one.name: one.read_bytes() for one in repaired.iterdir()} == before
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_our_reader_finds_the_tables_of_a_repaired_trace_as_they_were(
     misled: Path, repaired: Path, rank: int
@@ -169,6 +174,7 @@ def test_our_reader_finds_the_tables_of_a_repaired_trace_as_they_were(
     )
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_our_reader_finds_the_tables_of_et_plus_as_they_were(demo: Path, tmp_path: Path, rank: int) -> None:
     write_et_plus(pair(demo, rank), tmp_path / f"torch_et_{rank}.json.gz")
@@ -177,6 +183,7 @@ def test_our_reader_finds_the_tables_of_et_plus_as_they_were(demo: Path, tmp_pat
     assert different(before, after) == []
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
 def test_our_reader_finds_the_tables_of_every_schema_as_they_were(
@@ -198,6 +205,7 @@ def test_our_reader_finds_the_tables_of_every_schema_as_they_were(
     assert after.findings == before.findings
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.traces
 @pytest.mark.parametrize("name", REAL[3:])
 def test_traces_of_two_runs_do_not_repair_each_other(

@@ -29,14 +29,17 @@ def check_store(path: Path, folder: Path, **options: object) -> None:
     }
 
 
+@pytest.mark.full
 def test_the_store_of_the_demo_holds_what_its_traces_do(demo: Path, tmp_path: Path) -> None:
     check_store(demo, tmp_path)
 
 
+@pytest.mark.full
 def test_a_store_holds_what_was_matched_without_ids(demo: Path, tmp_path: Path) -> None:
     check_store(demo, tmp_path, matching="approximate")
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.traces
 @pytest.mark.parametrize("name", _PAIRS)
 def test_the_stores_of_real_pairs_hold_what_their_traces_do(
@@ -45,6 +48,7 @@ def test_the_stores_of_real_pairs_hold_what_their_traces_do(
     check_store(real_traces / "pairs" / name, tmp_path)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.traces
 @pytest.mark.parametrize("name", _ALONE)
 def test_the_stores_of_real_kineto_traces_hold_what_they_do(
@@ -56,6 +60,7 @@ def test_the_stores_of_real_kineto_traces_hold_what_they_do(
 # --- A store of some steps answers about these as the traces do, and says that it is a part ----------
 
 
+@pytest.mark.full
 def test_answers_about_packed_steps_are_those_of_the_traces(demo: Path, tmp_path: Path) -> None:
     names = [str(name) for name in tracebraid.analyses.steps(tracebraid.open(demo)[0]).get_column("step")]
     number = int(names[1].partition("#")[2])
@@ -73,6 +78,7 @@ def test_answers_about_packed_steps_are_those_of_the_traces(demo: Path, tmp_path
     assert part.timeline.events.get_column("event_id").to_list() == list(range(part.timeline.events.height))
 
 
+@pytest.mark.full
 @pytest.mark.traces
 def test_launches_of_packed_steps_are_whole(real_traces: Path, tmp_path: Path) -> None:
     """Device work runs behind the step that launched it: it is packed with it, and with the call that did."""
@@ -104,6 +110,7 @@ def test_steps_that_are_not_there_are_an_error_that_names_those_that_are(demo: P
     assert run("pack", demo, "-o", tmp_path / "other.tbstore", "--steps", "x").returncode == 2
 
 
+@pytest.mark.full
 def test_all_steps_are_all_there_is_but_for_what_is_outside_of_them(demo: Path, tmp_path: Path) -> None:
     tracebraid.pack(demo, tmp_path / "job.tbstore", steps="0-1000000")
     whole, part = tracebraid.open(demo)[0], tracebraid.open(tmp_path / "job.tbstore")[0]

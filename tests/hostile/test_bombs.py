@@ -50,6 +50,7 @@ def test_only_compressions_of_recorders_are_unpacked(tmp_path: Path, method: int
         tracebraid.read_execution_trace(path)
 
 
+@pytest.mark.full
 def test_columns_that_unpack_to_gigabytes_end_the_trial_alone(tmp_path: Path) -> None:
     """A column of zeros, compressed 3,000 times: the member is small, and what it says is not."""
     table = RECORDED_TABLES[0]
@@ -98,6 +99,7 @@ def test_a_long_text_of_many_rows_is_refused_before_it_is_written_out(tmp_path: 
         frame_of(content.getvalue())
 
 
+@pytest.mark.full
 def test_of_an_archive_too_a_long_text_of_many_nodes_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +172,7 @@ def export(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_export(path, whole(*rows, *work))
 
 
+@pytest.mark.full
 def test_what_asks_for_the_step_of_a_moment_takes_memory_linear_in_the_input(export: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", ASK, export], capture_output=True, text=True, check=True, timeout=HANG_S
@@ -177,6 +180,7 @@ def test_what_asks_for_the_step_of_a_moment_takes_memory_linear_in_the_input(exp
     assert int(done.stdout) < GROWTH_AT_MOST_BYTES
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", ["idle_causes", "idle_blame", "idle_gaps"])
 def test_rows_for_each_of_very_many_steps_at_once_are_refused(export: Path, name: str) -> None:
     with pytest.raises(InputError) as caught:

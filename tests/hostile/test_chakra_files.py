@@ -40,6 +40,7 @@ def written(folder: Path, content: bytes, name: str = "a.0.et") -> Path:
     return folder / name
 
 
+@pytest.mark.full
 def test_a_file_cut_at_any_byte_gives_all_nodes_before_the_cut(tmp_path: Path) -> None:
     content = b"".join(rank_bytes(RANK))
     ids = RANK.nodes["node_id"].to_list()
@@ -85,6 +86,7 @@ def test_a_huge_length_is_damage_and_takes_no_memory(tmp_path: Path, length: int
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000, "kB"
 
 
+@pytest.mark.full
 def test_a_small_gzip_file_that_unpacks_to_a_huge_message_takes_little_memory(tmp_path: Path) -> None:
     bomb = framed([METADATA, NODE]) + number_field(0, 60 << 20)[1:] + bytes(300 << 20)
     path = written(tmp_path, gzip.compress(bomb, 1), "a.0.et.gz")
@@ -134,6 +136,7 @@ def test_times_beyond_the_range_are_left_out_and_counted(tmp_path: Path) -> None
     assert {finding.code for finding in found.findings} == {FindingCode.CHAKRA_VALUE_LEFT_OUT}
 
 
+@pytest.mark.full(keep=21)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_damage_raises_nothing_foreign(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
@@ -146,6 +149,7 @@ def test_random_damage_raises_nothing_foreign(tmp_path: Path, seed: int) -> None
             assert reader(path) is not None
 
 
+@pytest.mark.full
 def test_a_node_of_many_small_fields_takes_time_in_proportion(tmp_path: Path) -> None:
     """Dependencies that are not packed, an attribute of one name again and again, and a text of 10 MB."""
     node = NODE + number_field(5, 3) * 300_000

@@ -40,6 +40,7 @@ def ends(text: str, array: str) -> list[int]:
     return found
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_trace_cut_at_any_byte_gives_all_events_before_the_cut(tmp_path: Path, layout: str) -> None:
     text = LAYOUTS[layout]
@@ -56,6 +57,7 @@ def test_a_trace_cut_at_any_byte_gives_all_events_before_the_cut(tmp_path: Path,
         assert codes(found), cut
 
 
+@pytest.mark.full
 def test_an_execution_trace_cut_at_any_byte_gives_all_nodes_before_the_cut(tmp_path: Path) -> None:
     brief = [{**one, "attrs": one["attrs"][:2]} for one in NODES[:4]]
     text = et_text(brief)
@@ -287,6 +289,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "command", sorted({*named_commands()} - {*SAY_LATER, *ENDED_BY_OTHERS, "chakra generate"})
 )
@@ -297,6 +300,7 @@ def test_a_cut_trace_is_said_to_be_cut(command: str, inputs: dict[str, Path], tm
         assert "truncated" in done.stderr + done.stdout, form
 
 
+@pytest.mark.full
 def test_a_store_of_a_cut_trace_says_it_with_each_answer(inputs: dict[str, Path], tmp_path: Path) -> None:
     store = tmp_path / "job.tbstore"
     run("pack", inputs["job"], "-o", store)

@@ -53,6 +53,7 @@ def test_every_command_is_here() -> None:
     assert sorted({*BASES, *ENDED_BY_OTHERS}) == sorted(named_commands())
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("command", BASES)
 def test_no_name_steers_what_shows_it(
     command: str, inputs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -174,6 +175,7 @@ def test_wrong_usage_lists_names_that_steer_nothing(
     harmless(done.stderr)
 
 
+@pytest.mark.full
 def test_json_and_databases_have_the_exact_names(inputs: dict[str, Path], tmp_path: Path) -> None:
     rows = json.loads(run("analyze", "kernels", inputs["job"], "--json").stdout)
     target = tmp_path / "job.sqlite"
@@ -217,6 +219,7 @@ def another_program(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("to", ["chrome", "perfetto"])
 def test_a_timeline_leaves_out_a_rank_with_the_trace_of_another_program(
     another_program: Path, tmp_path: Path, to: str

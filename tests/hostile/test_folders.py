@@ -66,6 +66,7 @@ def test_a_run_behind_a_link_is_found(tmp_path: Path) -> None:
     assert [Path(files.kineto or "").parent.name for files in find_rank_files(folder)[0]] == ["latest"] * 2
 
 
+@pytest.mark.full
 def test_a_folder_that_cannot_be_listed_is_said_and_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_folder_that_cannot_be_listed_is_said_and_left_out(
     assert "lost+found: it cannot be read" in run("summary", tmp_path).stderr
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["conf_{}.json", "log_{}.txt", "folder_{}/x"])
 def test_many_other_files_cost_little(tmp_path: Path, name: str) -> None:
     def job_among(count: int) -> Path:
@@ -161,6 +163,7 @@ def change_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int, Change], 
     return plan
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("change", [shrink, grow, replace, remove, remove_folder])
 def test_a_file_that_changes_is_read_or_named(
@@ -175,6 +178,7 @@ def test_a_file_that_changes_is_read_or_named(
         assert path.name in ("et_plus_0.json", "et_plus_1.json")
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("name", "number"), [(FILES[0], 4), (FILES[1], 1)])
 def test_a_store_of_a_file_that_was_replaced_meanwhile_is_not_current(
     tmp_path: Path, name: str, number: int, change_at: Callable[[Path, int, Change], None]
@@ -196,6 +200,7 @@ def test_what_is_taken_of_another_file_than_was_read_counts_as_changed(tmp_path:
     assert unless_changed(fingerprint(str(path)), str(path), before) == SourceFile(str(path))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", FILES)
 def test_a_cache_of_a_file_that_was_replaced_meanwhile_is_not_used(
     tmp_path: Path, name: str, change_at: Callable[[Path, int, Change], None]

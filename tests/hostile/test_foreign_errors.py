@@ -77,6 +77,7 @@ def use(node_id: int | None) -> bytes:
     return arrow(pl.DataFrame([row], schema=TABLES["tensor_uses"].polars_schema()))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("node_id", "uses"), [(4, 1), (9, 0), (99, 0), (-5, 0), (None, 0)])
 def test_uses_of_nodes_that_are_not_there_are_said_and_left_out(
     tmp_path: Path, node_id: int | None, uses: int
@@ -86,6 +87,7 @@ def test_uses_of_nodes_that_are_not_there_are_said_and_left_out(
     assert [one.code for one in et.findings] == ([] if uses else ["rows-without-node"])
 
 
+@pytest.mark.full
 def test_nodes_in_columns_that_are_repeated_or_without_id_are_said(tmp_path: Path) -> None:
     rows = [{"node_id": node_id, "name": "a", "parent_id": None, "tid": None} for node_id in (4, 4, 5, None)]
     nodes = arrow(pl.DataFrame(rows, schema=TABLES["nodes"].polars_schema()))
@@ -101,6 +103,7 @@ def test_a_header_that_is_no_text_is_refused(tmp_path: Path, header: bytes) -> N
     assert isinstance(refused(lambda: tracebraid.read_execution_trace(path), path), NotATraceError)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("value", ["{", "NaN", "1, 2", "[1\n", "1\n2", "", "Infinity", '"\x01"'])
 def test_values_in_columns_that_are_no_json_are_refused(tmp_path: Path, value: str) -> None:
     """They would be written into ET+ as they stand."""
@@ -110,6 +113,7 @@ def test_values_in_columns_that_are_no_json_are_refused(tmp_path: Path, value: s
     assert isinstance(refused(lambda: tracebraid.read_execution_trace(path), path), NotATraceError)
 
 
+@pytest.mark.full
 def test_et_plus_of_values_in_columns_is_json(tmp_path: Path) -> None:
     rows = [
         {"node_id": 4, "is_output": False, "position": i, "type": "Int", "value": value, "shape": "[]"}
@@ -144,6 +148,7 @@ def absurd() -> bytes:
     return content.getvalue()
 
 
+@pytest.mark.full
 def test_a_trial_tells_files_that_panic_from_those_that_do_not() -> None:
     whole = absurd()
     assert survives_decoding([whole, b"no Arrow file", b""])
@@ -168,6 +173,7 @@ def decodes(content: bytes) -> bool:
     return True
 
 
+@pytest.mark.full
 def test_a_trial_runs_nothing_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("polars", "io", "contextlib", "sitecustomize"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")

@@ -52,6 +52,7 @@ def worker(folder: Path) -> Iterator[Watched]:
         yield watched
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
@@ -75,6 +76,7 @@ def test_what_is_planted_is_found(worker: Watched, call: str, kind: FailureKind,
     assert bool(asked.failure.place) == (call == "raises in the package")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("call", "place"), [("hangs", r"[a-z/_]+\.py:\d+"), ("computes", "")])
 def test_what_hangs_is_ended(folder: Path, call: str, place: str) -> None:
     with Watched(folder / call, Limits(time_s=0.5)) as worker:
@@ -84,6 +86,7 @@ def test_what_hangs_is_ended(folder: Path, call: str, place: str) -> None:
     assert re.fullmatch(place, asked.failure.place)
 
 
+@pytest.mark.full
 def test_answers_and_errors_of_ours_are_no_failures(worker: Watched) -> None:
     asked = worker.ask(mutant("answers", "refuses"))
     assert [(one.outcome, one.failure) for one in asked] == [
@@ -113,6 +116,7 @@ def answers_and_chokes(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("answers_and_chokes")
 def test_a_failure_is_found_shrunk_and_written(worker: Watched, folder: Path) -> None:
     tally = Tally()
@@ -136,6 +140,7 @@ def test_a_failure_is_found_shrunk_and_written(worker: Watched, folder: Path) ->
     assert "ValueError: the byte" in again.stdout
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("answers_and_chokes")
 def test_a_known_failure_is_counted_and_not_shrunk(worker: Watched) -> None:
     tally, again = Tally(), Tally()
@@ -168,6 +173,7 @@ def any_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield watched
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("name", "examples", "seed", "with_chosen"), ROUNDS)
 def test_no_mutant_fails(any_worker: Watched, name: str, examples: int, seed: int, with_chosen: bool) -> None:
     tally = Tally()
@@ -328,6 +334,7 @@ def test_another_meaning_is_another() -> None:
     assert meaning_of(json.dumps(trace).encode()) != meaning_of(gzip.compress(json.dumps(swapped).encode()))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("asked", QUESTIONS)
 def test_every_call_answers_traces_as_they_are(tmp_path: Path, asked: str) -> None:
     """A call that is refused compares nothing."""

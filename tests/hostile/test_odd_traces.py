@@ -51,6 +51,7 @@ ODD_VALUES: list[Any] = [
 ]
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("member", ["pid", "tid", "ts", "dur", "name", "cat", "args", "ph", "id", "bp"])
 def test_any_type_of_any_member_of_an_event_costs_no_other(tmp_path: Path, member: str) -> None:
     for value in ODD_VALUES:
@@ -75,6 +76,7 @@ def test_an_event_without_a_member_costs_no_other(tmp_path: Path, member: str) -
     assert codes(found) == ([lost[member]] if member in lost else [])
 
 
+@pytest.mark.full(keep=18)
 @pytest.mark.parametrize("depth", [50, 500, *range(900, 1000, 4), 5000, 100_000])
 def test_values_of_any_depth_cost_no_other_event(tmp_path: Path, depth: int) -> None:
     deep = "[" * depth + "]" * depth
@@ -107,6 +109,7 @@ NODE_CHANGES: list[Json] = [
 ]
 
 
+@pytest.mark.full
 def test_any_type_of_any_member_of_a_node_costs_no_other(tmp_path: Path) -> None:
     for change in NODE_CHANGES:
         found = trace(tmp_path, et_text([*NODES[:3], {**NODES[3], **change}, NODES[4]]))
@@ -115,6 +118,7 @@ def test_any_type_of_any_member_of_a_node_costs_no_other(tmp_path: Path) -> None
         assert (3, 5) in found.tensor_edges.select("producer", "consumer").rows() or "id" in change, change
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "kind", ["Tensor(float)", "GenericList[Tensor(float)]", "Tuple[Tensor(", "", "\ufffd"]
 )
@@ -179,6 +183,7 @@ def memory(size: int, total: int, reserved: int, ts: int = 1) -> Json:
     return {**complete("[memory]", "cpu_instant_event", ts, 0, 1, 1, {**args, **totals}), "ph": "i"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "ask",
     [
@@ -393,6 +398,7 @@ def event(drawn: random.Random) -> Json:
     }
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("seed", range(25))
 def test_odd_events_have_answers(seed: int) -> None:
     drawn = random.Random(seed)
@@ -411,6 +417,7 @@ def test_odd_events_have_answers(seed: int) -> None:
 DEEP = '{"ph": [' * 300 + "9" * 30 + "]}" * 300
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("odd", [DEEP, "9" * 400], ids=["deep", "beyond all floats"])
 def test_an_odd_header_of_either_kind_ends_no_command_over_the_folder(tmp_path: Path, odd: str) -> None:
     write_pair(tmp_path, 0)

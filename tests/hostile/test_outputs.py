@@ -39,6 +39,7 @@ def aliases(file: Path, folder: Path, suffix: str) -> Iterator[Path]:
     yield from (hard, soft)
 
 
+@pytest.mark.full(keep=13)
 @pytest.mark.parametrize("command", [name for name in BASES if name not in ("trace-link", "demo", "cache")])
 def test_a_command_does_not_replace_what_it_reads(
     command: str, inputs: dict[str, Path], tmp_path: Path
@@ -103,6 +104,7 @@ def form_of(command: str) -> Form:
     return next(form for form in reversed([*forms(command)]) if form.suffix)
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.usefixtures("counted_clock")
 @pytest.mark.parametrize("command", [*DIRECT, "report", "export", "pack", "chakra show", "sql"])
 def test_a_pipe_that_nobody_reads_is_not_waited_for(
@@ -132,6 +134,7 @@ def test_a_pipe_gets_what_a_file_gets(inputs: dict[str, Path], tmp_path: Path) -
     assert got == [file.read_bytes()]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
 def test_standard_output_by_its_name_is_kept_with_what_it_holds(name: str, tmp_path: Path) -> None:
     """As root a rename to `/dev/stdout` would replace it for the whole machine."""
@@ -180,6 +183,7 @@ def files_of_at_most(size_bytes: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("command", [*WRITERS, "export"])
 def test_a_write_that_fails_leaves_nothing(
     command: str, inputs: dict[str, Path], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
@@ -198,6 +202,7 @@ def test_a_write_that_fails_leaves_nothing(
             assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_temporary_files_that_do_not_fit_are_said_with_their_folder(
     inputs: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +251,7 @@ def test_a_demo_that_does_not_fit_leaves_no_half_file(tmp_path: Path) -> None:
 # --- What is written has the rights that the user's umask leaves, no more and no less ----------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mask", [0o002])
 def test_modes_are_those_of_the_umask(tmp_path: Path, mask: int) -> None:
     job, out = write_job(tmp_path / "job"), tmp_path / "out"

@@ -175,6 +175,7 @@ def engine() -> Iterator[Database]:
         yield engine
 
 
+@pytest.mark.full(keep=59)
 @pytest.mark.parametrize("query", READS + STATEMENTS)
 def test_a_query_that_does_more_than_to_read_tables_is_refused(
     engine: Database, secret: Path, tmp_path: Path, query: str
@@ -212,6 +213,7 @@ OTHER_SCOPES = [
 ]
 
 
+@pytest.mark.full
 def test_no_name_opens_a_table_of_the_engine(engine: Database, tmp_path: Path) -> None:
     """All tables and views that the installed engine has of its own, in each scope that a name may stand in."""
     engine.open(tmp_path / "scratch", ())
@@ -307,6 +309,7 @@ def test_a_function_that_varies_otherwise_than_with_the_zone_has_to_be_looked_at
     assert is_as_stable(name, stability, returned, taken) is expected
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "query",
     [
@@ -331,6 +334,7 @@ def test_times_are_of_no_zone_and_calendar_of_the_machine(
     assert there.schema == here.schema
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("query", "rows"),
     [
@@ -360,6 +364,7 @@ def test_scopes_and_functions_of_plain_queries_are_not_refused(job: Job, query: 
     assert job.sql(query).height == rows
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "query",
     [
@@ -390,6 +395,7 @@ def test_the_engine_itself_refuses_what_a_query_must_not_do(secret: Path, tmp_pa
             engine.answer(query.replace("{0}", str(secret)))
 
 
+@pytest.mark.full
 def test_files_of_an_allowed_folder_are_read_and_no_others(job: Job, tmp_path: Path) -> None:
     allowed, other = tmp_path / "allowed", tmp_path / "other"
     for folder in (allowed, other):
@@ -409,6 +415,7 @@ def test_files_of_an_allowed_folder_are_read_and_no_others(job: Job, tmp_path: P
         job.sql("select 1", allow_files=[tmp_path / "nowhere"])
 
 
+@pytest.mark.full
 def test_names_of_a_trace_and_of_its_folder_are_never_sql(tmp_path: Path) -> None:
     folder = tmp_path / "it's \"a\" folder'); drop view steps; -- rank_7.parquet"
     folder.mkdir()
@@ -431,6 +438,7 @@ def test_names_of_a_trace_and_of_its_folder_are_never_sql(tmp_path: Path) -> Non
     assert tracebraid.open(store).sql("select name from events order by ts_ns").equals(found)
 
 
+@pytest.mark.full
 def test_a_query_has_the_memory_that_it_is_given_and_leaves_nothing_behind(
     job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -445,6 +453,7 @@ def test_a_query_has_the_memory_that_it_is_given_and_leaves_nothing_behind(
     assert job.sql("select count(*) from range(1000)", memory_bytes=64 * 2**20).item() == 1000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("depth", [100, 5000])
 def test_a_query_that_nests_deep_answers_or_is_refused(job: Job, depth: int) -> None:
     query = f"select {'(' * depth}1{')' * depth} + 1"
@@ -455,6 +464,7 @@ def test_a_query_that_nests_deep_answers_or_is_refused(job: Job, depth: int) -> 
     assert answer in (2, None)
 
 
+@pytest.mark.full
 def test_a_damaged_file_of_a_store_is_an_error_that_names_it(job: Job, tmp_path: Path) -> None:
     store = tmp_path / "job.tbstore"
     tracebraid.pack(job.path, store)

@@ -99,6 +99,7 @@ def pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("harm", [link_outside, link_folder, pipe])
 @pytest.mark.parametrize("file", ["tables/events/rank_000001.parquet", "ranks/rank_000001.json"])
 def test_what_is_no_file_of_the_store_is_refused(
@@ -153,6 +154,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("case", DAMAGE)
 def test_damage_is_an_error_of_that_rank_alone(store: Path, traces: Path, case: str) -> None:
     damage, said = DAMAGE[case]
@@ -168,6 +170,7 @@ def test_damage_is_an_error_of_that_rank_alone(store: Path, traces: Path, case: 
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "case", [case for case in DAMAGE if "changed" not in case and "another rank's" not in case]
 )
@@ -197,6 +200,7 @@ def test_check_names_each_file_that_is_not_whole(store: Path, traces: Path) -> N
     ]
 
 
+@pytest.mark.full
 def test_a_damaged_manifest_is_an_error_and_nothing_is_lost(store: Path, traces: Path) -> None:
     flip(store / "store.json")
     before = content_of(store)
@@ -246,6 +250,7 @@ def test_two_cannot_write_a_store_at_once(store: Path, traces: Path) -> None:
     assert tracebraid.pack(traces, store).kept == tuple(range(RANKS))
 
 
+@pytest.mark.full
 def test_the_lock_of_a_killed_process_is_taken_over(store: Path, traces: Path) -> None:
     code = (
         "import os, pathlib, signal, sys; from tracebraid.store.manifest import locked\n"
@@ -257,6 +262,7 @@ def test_the_lock_of_a_killed_process_is_taken_over(store: Path, traces: Path) -
     assert not (store / ".lock").exists()
 
 
+@pytest.mark.full
 def test_a_full_disk_is_one_error_and_what_is_packed_stays(traces: Path, tmp_path: Path) -> None:
     """A limit on the size of files stands for a disk that is full in the middle of a table."""
     code = (
@@ -307,6 +313,7 @@ def test_what_is_no_store_is_not_written_into(traces: Path, tmp_path: Path) -> N
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.full
 def test_a_store_is_not_put_among_the_traces(traces: Path, packed: Path) -> None:
     with pytest.raises(OutputError, match="folder of the traces"):
         tracebraid.pack(traces, traces / "job.tbstore")
@@ -328,6 +335,7 @@ def test_the_store_of_another_job_or_of_other_options_is_not_written_over(
     assert content_of(store) == before
 
 
+@pytest.mark.full
 def test_a_rank_that_cannot_be_read_is_left_out_and_tried_again(own_traces: Path, tmp_path: Path) -> None:
     good = (own_traces / "kineto_trace_1.json").read_bytes()
     (own_traces / "kineto_trace_1.json").write_text("[]")
@@ -344,6 +352,7 @@ def test_a_rank_that_cannot_be_read_is_left_out_and_tried_again(own_traces: Path
     assert differences(tracebraid.open(own_traces)[1], tracebraid.open(out)[1]) == []
 
 
+@pytest.mark.full
 def test_a_rank_whose_execution_trace_cannot_be_read_answers_as_its_traces(
     own_traces: Path, tmp_path: Path
 ) -> None:
@@ -357,6 +366,7 @@ def test_a_rank_whose_execution_trace_cannot_be_read_answers_as_its_traces(
     assert run("link", tmp_path / "job.tbstore") == run("link", own_traces)
 
 
+@pytest.mark.full
 def test_only_what_is_new_or_changed_is_packed(own_store: Path, own_traces: Path) -> None:
     write_pair(own_traces, RANKS)
     assert tracebraid.pack(own_traces, own_store).packed == (RANKS,)
@@ -370,6 +380,7 @@ def test_only_what_is_new_or_changed_is_packed(own_store: Path, own_traces: Path
     assert not tracebraid.open(own_store)[2].has_et
 
 
+@pytest.mark.full
 def test_ranks_whose_traces_are_gone_stay_in_the_store(own_store: Path, own_traces: Path) -> None:
     for path in own_traces.glob("*_0.json"):
         path.unlink()
@@ -451,6 +462,7 @@ def missing_of(store: Path) -> Iterator[int]:
     yield from missing
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_pack_that_was_killed_is_resumed_to_the_same_bytes(folder: Path) -> None:
     whole = content_of(folder / "whole.tbstore")
@@ -503,6 +515,7 @@ def forge(
     index_file.write_bytes(sealed(msgspec.structs.replace(index, tables={**index.tables, key: table})))
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("key", sorted(schemas()))
 def test_an_answer_with_other_columns_is_refused(key: str, forged_store: Path) -> None:
     forge(forged_store, key)

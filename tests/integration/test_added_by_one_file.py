@@ -192,6 +192,7 @@ def run(added: Path, *words: object, code: int = 0) -> str:
     return done.stdout + done.stderr if code or not done.stdout else done.stdout
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
@@ -214,6 +215,7 @@ def test_it_is_there(added: Path, demo: Path, words: tuple[str, ...], expected: 
     assert expected in run(added, *(word.format(demo=demo) for word in words))
 
 
+@pytest.mark.full
 def test_an_analysis_is_on_the_page_and_in_stores(added: Path, demo: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.json"
     run(added, "report", demo, "-o", page)
@@ -223,12 +225,14 @@ def test_an_analysis_is_on_the_page_and_in_stores(added: Path, demo: Path, tmp_p
     assert stored == run(added, "analyze", "event_counts", demo, "--json")
 
 
+@pytest.mark.full
 def test_a_detector_is_asked_and_replayed(added: Path, demo: Path) -> None:
     answer = json.loads(run(added, "advise", demo, "--min-saving", "0%", "--json"))
     (item,) = [item for item in answer["advice"] if item["detector"] == "any-product"]
     assert (item["op"], item["basis"]) == ("aten::mm", "replay")
 
 
+@pytest.mark.full
 def test_a_metric_is_in_stores(added: Path, demo: Path, tmp_path: Path) -> None:
     run(added, "pack", demo, "-o", tmp_path / "store")
     stored = json.loads(run(added, "metrics", tmp_path / "store", "--json", "--only", "events_read"))
@@ -236,11 +240,13 @@ def test_a_metric_is_in_stores(added: Path, demo: Path, tmp_path: Path) -> None:
     assert stored["events_read"]["value"] == sum(stored["events_read"]["by_rank"].values()) > 0
 
 
+@pytest.mark.full
 def test_a_detector_of_the_critical_path_is_asked(added: Path, demo: Path) -> None:
     answer = json.loads(run(added, "advise", demo, "--min-saving", "0%", "--json"))
     assert "product-on-path" in {item["detector"] for item in answer["advice"]}
 
 
+@pytest.mark.full
 def test_a_change_is_applied_and_listed_where_there_is_no_such_verb(added: Path, demo: Path) -> None:
     halved, scaled = (
         json.loads(run(added, "what-if", demo, "--json", "--change", change))
@@ -250,11 +256,13 @@ def test_a_change_is_applied_and_listed_where_there_is_no_such_verb(added: Path,
     assert ", halve, " in run(added, "what-if", demo, "--change", "half", code=2)
 
 
+@pytest.mark.full
 def test_a_format_is_written(added: Path, demo: Path, tmp_path: Path) -> None:
     run(added, "export", demo, "--to", "ranks", "-o", tmp_path / "all.ranks")
     assert (tmp_path / "all.ranks").read_text() == "0,1"
 
 
+@pytest.mark.full
 def test_a_category_is_work_of_its_device(added: Path, tmp_path: Path) -> None:
     event = {
         "ph": "X",

@@ -19,6 +19,7 @@ from tests.integration.captured import QUIET
 from tests.waiting import HANG_S
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.slow,
     pytest.mark.torch,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch"),

@@ -43,6 +43,7 @@ def test_the_list_names_every_analysis_with_its_question() -> None:
     assert all(analysis["question"].endswith("?") and analysis["columns"] for analysis in listed)
 
 
+@pytest.mark.full(keep=5)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_analysis_answers_as_in_python(name: str, steps: Path) -> None:
     done = run("analyze", name, steps, "--json")
@@ -57,6 +58,7 @@ def test_every_analysis_answers_as_in_python(name: str, steps: Path) -> None:
         assert function(tracebraid.open(steps)).equals(answer.frame)
 
 
+@pytest.mark.full(keep=8)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_analysis_prints_something_or_says_why_not(name: str, steps: Path) -> None:
     done = run("analyze", name, steps)
@@ -201,6 +203,7 @@ def test_of_several_ranks_those_that_can_be_read_are_answered_for(steps: Path, t
     assert "trace_1.json" in done.stderr
 
 
+@pytest.mark.full(keep=15)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("events", [[], [op("aten::mm", 1, 0)]], ids=["no event", "one event"])
 def test_a_trace_of_hardly_anything_gives_no_traceback(
@@ -330,6 +333,7 @@ def test_a_stated_peak_makes_utilisation_known(demo: Path) -> None:
     assert 0 < data["mfu"]["value"] < 1
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.parametrize(
     "arguments",
     [

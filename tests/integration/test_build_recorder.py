@@ -24,12 +24,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.full
 def test_without_a_compiler_it_is_one_clear_error() -> None:
     said = fail("build-recorder", by=run_process)
     assert said.count("error: ") == 1
     assert "there is no C++ compiler (/nonexistent/c++); install one, such as g++" in said.replace("\n", " ")
 
 
+@pytest.mark.full
 def test_what_the_compiler_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", str(one_that_fails(tmp_path / "bin").path))
     done = run_process("build-recorder")
@@ -50,6 +52,7 @@ def test_it_says_where_the_library_is(tmp_path: Path, cache: Path, monkeypatch: 
     assert took.endswith(" s)\n")
 
 
+@pytest.mark.full
 def test_a_capture_without_a_compiler_goes_on_with_pytorchs_recorder(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     done = capture_command(folder, sys.executable, TRAIN, "12")
@@ -60,6 +63,7 @@ def test_a_capture_without_a_compiler_goes_on_with_pytorchs_recorder(tmp_path: P
     assert manifest_of(folder)["recorders"] == ["torch", "kineto"]
 
 
+@pytest.mark.full
 def test_a_capture_that_must_be_native_is_none_without_a_compiler_and_the_command_runs(
     tmp_path: Path,
 ) -> None:

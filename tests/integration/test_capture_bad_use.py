@@ -181,6 +181,7 @@ def test_a_profiler_that_is_there_to_the_end_costs_the_window(tmp_path: Path) ->
     assert [one.finding.code for one in tracebraid.check(tmp_path).diagnoses] == ["window-lost"]
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(
     ("first", "last", "steps"),
     [(0, 3, [5, 6]), (1, 4, [6, 7]), (2, 4, [6, 7]), (3, 5, [7, 8])],
@@ -262,6 +263,7 @@ def test_a_window_of_another_rank_alone_is_no_trouble_at_the_end(
     assert [len(manifest_of(tmp_path, rank)["windows"]) for rank in (0, 1)] == [1, 2]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("recorder", "size_bytes"),
     [("native", 0), ("native", 1000), ("torch", 0), ("torch", 1000), ("torch", 20_000)],
@@ -308,6 +310,7 @@ print(tracebraid.check(tracebraid.demo_path()).links)
 """
 
 
+@pytest.mark.full
 def test_without_torch_only_capturing_is_missing_and_it_says_what_to_install(tmp_path: Path) -> None:
     done = run_command(sys.executable, "-c", WITHOUT_TORCH, tmp_path)
     said = (
@@ -343,6 +346,7 @@ def codes(folder: Path) -> list[str]:
     return [code for code in found if code != "warmup-caught"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("number", "ended_by"), [(signal.SIGINT, "KeyboardInterrupt"), (signal.SIGTERM, "SIGTERM")], ids=str
 )
@@ -359,6 +363,7 @@ def test_a_signal_ends_the_process_as_ever_and_the_files_are_whole(
     assert codes(tmp_path) == ["window-incomplete"]
 
 
+@pytest.mark.full
 def test_a_handler_of_the_programs_own_is_left_alone(tmp_path: Path) -> None:
     done = signalled(signal.SIGTERM, *ENDLESS, tmp_path, "own-handler")
     assert (done.returncode, done.stdout) == (7, "handled\n"), done.stderr
@@ -366,12 +371,14 @@ def test_a_handler_of_the_programs_own_is_left_alone(tmp_path: Path) -> None:
     assert manifest["ended_by"] == "SystemExit"
 
 
+@pytest.mark.full
 def test_a_kill_leaves_no_file_under_a_final_name(tmp_path: Path) -> None:
     done = signalled(signal.SIGKILL, *ENDLESS, tmp_path)
     assert done.returncode == -signal.SIGKILL
     assert [path.name for path in tmp_path.glob("[!.]*")] == []
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(
     "how", [ValueError("boom"), KeyboardInterrupt(), SystemExit(3), GeneratorExit()], ids=repr
 )

@@ -60,18 +60,21 @@ def test_a_training_script_is_captured_by_its_optimizers_steps(tmp_path: Path) -
     ]
 
 
+@pytest.mark.full
 def test_the_schedule_is_that_of_the_options(tmp_path: Path) -> None:
     options = ("--skip-first", "1", "--wait", "1", "--warmup", "1", "--active", "2", "--repeat", "2")
     told(tmp_path, options=options)
     assert [step_numbers(one) for one in assert_sound(tmp_path, windows=2)] == [[3, 4], [7, 8]]
 
 
+@pytest.mark.full
 def test_a_second_optimizer_counts_nothing(tmp_path: Path) -> None:
     told(tmp_path, "gan")
     assert_sound(tmp_path)
     assert manifest_of(tmp_path)["steps_seen"] == 12
 
 
+@pytest.mark.full
 def test_an_inference_script_is_captured_by_its_modules_calls(tmp_path: Path) -> None:
     told(tmp_path, "infer")
     (linked,) = assert_sound(tmp_path)
@@ -80,6 +83,7 @@ def test_an_inference_script_is_captured_by_its_modules_calls(tmp_path: Path) ->
     assert linked.timeline.events.get_column("name").cast(str).str.contains("^aten::linear$").sum() == 6
 
 
+@pytest.mark.full
 def test_an_annotation_around_the_optimizer_costs_parents_that_can_be_repaired(tmp_path: Path) -> None:
     told(tmp_path, "annotated")
     assert_sound(tmp_path)
@@ -91,6 +95,7 @@ def test_an_annotation_around_the_optimizer_costs_parents_that_can_be_repaired(t
     assert not codes & {"parents-differ", "parent-never-written"}
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", ["workers", "spawned-workers"])
 def test_the_workers_of_a_loader_leave_nothing(tmp_path: Path, workers: str) -> None:
@@ -100,6 +105,7 @@ def test_the_workers_of_a_loader_leave_nothing(tmp_path: Path, workers: str) -> 
     assert files_of(tmp_path) == ["kineto_trace_0.json.gz", "manifest_0.json", "torch_et_0.json.gz"]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_compiled_model_is_captured(tmp_path: Path) -> None:
     told(tmp_path, "compile")
@@ -108,6 +114,7 @@ def test_a_compiled_model_is_captured(tmp_path: Path) -> None:
     assert manifest_of(tmp_path)["steps_seen"] == 12
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dist", "fsdp"])
 def test_both_ranks_of_torchrun_are_captured(tmp_path: Path, kind: str) -> None:
@@ -123,6 +130,7 @@ def test_both_ranks_of_torchrun_are_captured(tmp_path: Path, kind: str) -> None:
         assert one.timeline.events.get_column("name").cast(str).str.contains("gloo:").any()
 
 
+@pytest.mark.full
 def test_a_sitecustomize_and_a_path_of_the_users_own_still_count(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("print('customised')\n")
     (tmp_path / "theirs.py").write_text("print('found')\n")
@@ -134,6 +142,7 @@ def test_a_sitecustomize_and_a_path_of_the_users_own_still_count(tmp_path: Path)
     assert_sound(folder)
 
 
+@pytest.mark.full
 def test_a_python_without_torch_is_left_alone(tmp_path: Path) -> None:
     code = "import sys; print([name for name in sys.modules if name.startswith(('tracebraid', 'torch'))])"
     done = capture_command(tmp_path, sys.executable, "-c", code)
@@ -156,6 +165,7 @@ def captured(folder: Path, *arguments: str) -> Json:
     return proven(folder)[0]
 
 
+@pytest.mark.full
 def test_a_program_that_asks_for_torch_before_it_imports_it(tmp_path: Path) -> None:
     """As libraries do that can go without it."""
     asks = "import importlib.util, runpy, sys; assert importlib.util.find_spec('torch') is not None"
@@ -164,6 +174,7 @@ def test_a_program_that_asks_for_torch_before_it_imports_it(tmp_path: Path) -> N
     assert (manifest["steps_seen"], manifest["windows"][0]["steps"]) == (12, [7, 8, 9])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("word", ["evaluated_first", "replaced"])
 def test_steps_that_stop_for_others_do_not_keep_the_window_open(tmp_path: Path, word: str) -> None:
     """Else all the rest of the program would be recorded, until its memory is full."""
@@ -171,6 +182,7 @@ def test_steps_that_stop_for_others_do_not_keep_the_window_open(tmp_path: Path, 
     assert (window["complete"], len(window["steps"])) == (True, 3)
 
 
+@pytest.mark.full
 def test_forwards_and_evaluations_between_an_optimizers_steps_are_none(tmp_path: Path) -> None:
     manifest = captured(tmp_path, PROGRAM, "accumulated")
     assert (manifest["steps_seen"], manifest["steps_counted_by"]) == (12, "optimizer")
@@ -181,12 +193,14 @@ def test_forwards_and_evaluations_between_an_optimizers_steps_are_none(tmp_path:
     assert of_linear.sort("step").rows() == [(f"ProfilerStep#{step}", 8) for step in (7, 8, 9)]
 
 
+@pytest.mark.full
 def test_a_module_that_is_compiled_in_one_graph_stays_in_one_graph(tmp_path: Path) -> None:
     manifest = captured(tmp_path, PROGRAM, "compiled")
     assert (manifest["steps_seen"], manifest["steps_counted_by"]) == (12, "module")
     assert step_numbers(tracebraid.open(tmp_path)[0]) == [7, 8, 9]
 
 
+@pytest.mark.full
 def test_a_program_with_a_profiler_of_its_own_keeps_it_and_is_told_so(tmp_path: Path) -> None:
     done = capture_command(tmp_path, sys.executable, PROGRAM, "profiled", options=("--require",))
     assert (done.returncode, done.stdout) == (1, "1\ndone\n"), done.stderr
@@ -194,6 +208,7 @@ def test_a_program_with_a_profiler_of_its_own_keeps_it_and_is_told_so(tmp_path: 
     assert files_of(tmp_path) == ["manifest_0.json"]
 
 
+@pytest.mark.full
 def test_a_training_is_recorded_in_place_of_the_evaluation_before_it(tmp_path: Path) -> None:
     """Whose window was complete, as no optimizer was there."""
     manifest = captured(tmp_path, PROGRAM, "evaluated_long")
@@ -209,17 +224,20 @@ def test_a_training_is_recorded_in_place_of_the_evaluation_before_it(tmp_path: P
     assert {**evaluation, "steps": 30} in manifest["loops"]
 
 
+@pytest.mark.full
 def test_an_optimizer_that_is_made_long_before_its_first_step_is_waited_for(tmp_path: Path) -> None:
     manifest = captured(tmp_path, PROGRAM, "made_early")
     assert (manifest["steps_counted_by"], manifest["steps_seen"]) == ("optimizer", 12)
     assert [window["steps"] for window in manifest["windows"]] == [[7, 8, 9]]
 
 
+@pytest.mark.full
 def test_a_training_on_another_thread_than_the_evaluation_is_recorded(tmp_path: Path) -> None:
     (window,) = captured(tmp_path, PROGRAM, "threaded")["windows"]
     assert (window["steps"], window["complete"]) == ([7, 8, 9], True)
 
 
+@pytest.mark.full
 def test_a_session_of_another_thread_is_left_alone(tmp_path: Path) -> None:
     """Ending one that records allocations from there crashes the process."""
     done = capture_command(tmp_path, sys.executable, PROGRAM, "threaded", options=("--memory", "--require"))
@@ -227,6 +245,7 @@ def test_a_session_of_another_thread_is_left_alone(tmp_path: Path) -> None:
     assert [window["files"] for window in manifest_of(tmp_path)["windows"]] == [[]]
 
 
+@pytest.mark.full
 def test_the_end_of_the_process_is_no_step(tmp_path: Path) -> None:
     manifest = captured(tmp_path, PROGRAM, "short")
     (window,) = manifest["windows"]
@@ -237,6 +256,7 @@ def test_the_end_of_the_process_is_no_step(tmp_path: Path) -> None:
         assert names.cast(str).str.contains(r"ProfilerStep#\d").sum() == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("word", "said"), [("compiled_step", "--steps-by module"), ("captured", "tracebraid.capture itself")]
 )
@@ -249,6 +269,7 @@ def test_why_nothing_was_captured_is_told_apart(tmp_path: Path, word: str, said:
     assert files_of(tmp_path / "out") == []
 
 
+@pytest.mark.full
 def test_processes_of_one_rank_do_not_write_over_each_other(tmp_path: Path) -> None:
     one = f"{sys.executable} {PROGRAM} plain"
     done = capture_command(tmp_path, "sh", "-c", f"{one} && {one}", options=("--no-check",))
@@ -265,6 +286,7 @@ def codes_of(folder: Path) -> list[str]:
     return [one.finding.code for one in tracebraid.check(folder).diagnoses]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("word", "returncode", "ended_by"),
     [("raise", 1, "ValueError"), ("exit", 3, "end"), ("terminate", -signal.SIGTERM, "SIGTERM")],
@@ -281,6 +303,7 @@ def test_a_command_that_ends_inside_the_window_leaves_whole_files(
     assert "window-incomplete" in codes_of(tmp_path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_reaches_the_command_and_ends_both(tmp_path: Path, number: signal.Signals) -> None:
     words = [sys.executable, "-m", "tracebraid", "capture", "-o", str(tmp_path), "--no-check", "--"]
@@ -301,6 +324,7 @@ def test_a_signal_reaches_the_command_and_ends_both(tmp_path: Path, number: sign
     assert manifest["steps_seen"] >= 10  # the window ends with step 9, and the signal may come at once
 
 
+@pytest.mark.full
 def test_a_command_that_is_over_before_the_window_says_so(tmp_path: Path) -> None:
     done = capture_command(tmp_path, sys.executable, TRAIN, "5")
     assert (done.returncode, done.stdout) == (0, "done\n")
@@ -308,6 +332,7 @@ def test_a_command_that_is_over_before_the_window_says_so(tmp_path: Path) -> Non
     assert codes_of(tmp_path) == ["nothing-recorded"]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_rank_that_is_killed_is_missed(tmp_path: Path) -> None:
     done = capture_command(tmp_path, *TORCHRUN, TRAIN, "12", "dist", "kill")
@@ -318,6 +343,7 @@ def test_a_rank_that_is_killed_is_missed(tmp_path: Path) -> None:
     assert not tracebraid.check(tmp_path).links
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_folder_that_holds_a_run_is_refused_before_the_command_starts(tmp_path: Path) -> None:
     capture_command(tmp_path, sys.executable, TRAIN, "12")
@@ -369,6 +395,7 @@ def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -> None
     assert "it cannot be written (Not a directory)" in said
 
 
+@pytest.mark.full
 def test_nsys_is_run_around_the_command_and_its_report_exported(tmp_path: Path) -> None:
     stand_in = tmp_path / "bin" / "nsys"
     stand_in.parent.mkdir()

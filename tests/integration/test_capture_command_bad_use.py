@@ -60,6 +60,7 @@ def stand_in(folder: Path, *lines: str) -> str:
 # --- input and output -------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_every_byte_that_goes_in_and_out_is_the_commands_own(tmp_path: Path) -> None:
     """And what it starts without torch runs as ever."""
     asked = (
@@ -74,6 +75,7 @@ def test_every_byte_that_goes_in_and_out_is_the_commands_own(tmp_path: Path) -> 
     proven(tmp_path)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["-S", "-E", "-I"])
 def test_a_python_that_reads_no_sitecustomize_says_that_nothing_was_captured(
     tmp_path: Path, option: str
@@ -87,6 +89,7 @@ def test_a_python_that_reads_no_sitecustomize_says_that_nothing_was_captured(
 # --- ends -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_command_that_is_killed_ends_so_and_is_told_of(tmp_path: Path) -> None:
     code = PROGRAM + LOOP + "import os; os.kill(os.getpid(), 9)"
     done = python(tmp_path, code)
@@ -96,6 +99,7 @@ def test_a_command_that_is_killed_ends_so_and_is_told_of(tmp_path: Path) -> None
     proven(tmp_path)
 
 
+@pytest.mark.full
 def test_a_file_that_is_no_program_is_one_clear_error(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("print('ran')\n")
@@ -106,12 +110,14 @@ def test_a_file_that_is_no_program_is_one_clear_error(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full
 def test_the_commands_options_are_not_ours(tmp_path: Path) -> None:
     code = "import sys; print(sys.argv[1:])"
     done = capture(tmp_path, sys.executable, "-c", code, "--output", "x", "--help", "--", "-o")
     assert (done.returncode, done.stdout) == (0, "['--output', 'x', '--help', '--', '-o']\n")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_signal_to_the_capture_of_a_launcher_reaches_every_rank(tmp_path: Path) -> None:
     command = words(tmp_path, *TORCHRUN, TRAIN, "100000", "dist", options=("--no-check",))
@@ -130,6 +136,7 @@ def test_a_signal_to_the_capture_of_a_launcher_reaches_every_rank(tmp_path: Path
 # --- Nsight Systems ---------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_without_a_cuda_device_nsys_costs_the_window_and_nothing_else(tmp_path: Path) -> None:
     path = stand_in(
         tmp_path / "bin", 'while [ "$1" != --capture-range-end ]; do shift; done; shift 2; exec "$@"'
@@ -143,6 +150,7 @@ def test_without_a_cuda_device_nsys_costs_the_window_and_nothing_else(tmp_path: 
     assert "the traces are in" not in done.stderr
 
 
+@pytest.mark.full
 def test_a_report_that_cannot_be_exported_does_not_hide_how_the_command_ended(tmp_path: Path) -> None:
     path = stand_in(
         tmp_path / "bin", 'if [ "$1" = profile ]; then touch "$3"; exit 3; fi', "echo no >&2; exit 4"
@@ -152,6 +160,7 @@ def test_a_report_that_cannot_be_exported_does_not_hide_how_the_command_ended(tm
     assert done.returncode == 3
 
 
+@pytest.mark.full
 def test_a_report_of_another_run_is_refused_before_the_command_runs(tmp_path: Path) -> None:
     path = stand_in(tmp_path / "bin", f"touch {tmp_path / 'ran'}")
     (tmp_path / "nsys_0.nsys-rep").touch()
@@ -161,6 +170,7 @@ def test_a_report_of_another_run_is_refused_before_the_command_runs(tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_programs_that_replace_functions_end_as_without_capture(tmp_path: Path) -> None:
     """A session that is open at the end of the process is its death by SIGSEGV."""
@@ -197,6 +207,7 @@ def said(done: Done) -> list[str]:
     return [line for line in done.stderr.splitlines() if line.startswith("tracebraid: process")]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("method", "error"), [("begin", "SystemExit(3)"), ("step", "RuntimeError('boom\\nand more')")]
 )
@@ -213,6 +224,7 @@ def test_a_hook_that_fails_ends_the_capture_and_not_the_program(
         assert manifest_of(tmp_path)["ended_by"] == error.partition("(")[0]
 
 
+@pytest.mark.full
 def test_a_hook_that_fails_inside_of_a_window_leaves_what_was_recorded(tmp_path: Path) -> None:
     code = (
         "import torch\nfrom tracebraid.recorders.session.capture import Capture\nstep = Capture.step\n"
@@ -228,6 +240,7 @@ def test_a_hook_that_fails_inside_of_a_window_leaves_what_was_recorded(tmp_path:
     assert not manifest["windows"][0]["complete"]
 
 
+@pytest.mark.full
 def test_a_capture_that_cannot_be_finished_does_not_change_how_the_program_ends(tmp_path: Path) -> None:
     done = capture_code(tmp_path, BREAK.format(method="finish", error="RuntimeError('boom')") + ENDS_WITH_5)
     assert (done.returncode, done.stdout) == (5, "done\n"), done.stderr
@@ -235,6 +248,7 @@ def test_a_capture_that_cannot_be_finished_does_not_change_how_the_program_ends(
     assert len(said(done)) == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["unknown", "malformed"])
 def test_settings_of_another_version_leave_the_program_alone(tmp_path: Path, kind: str) -> None:
     environment = child_environment(Settings(str(tmp_path)))

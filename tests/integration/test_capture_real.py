@@ -205,6 +205,7 @@ def test_et_plus_of_a_capture_gives_every_node_back(single: Rank, tmp_path: Path
 # --- two ranks --------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_the_two_ids_differ_in_a_ddp_capture(ddp: list[Rank]) -> None:
     """Else the tests below would not tell a join by the wrong id from one by the right id."""
     for rank in ddp:
@@ -252,6 +253,7 @@ def test_the_bundled_capture_has_the_parents_of_its_ops_and_no_finding(ddp: list
         assert [finding.code for finding in rank.linked.findings] == []
 
 
+@pytest.mark.full
 def test_where_pytorchs_observer_writes_parents_differ_only_after_the_first_collective(
     by_torch: list[Rank],
 ) -> None:
@@ -267,6 +269,7 @@ def test_where_pytorchs_observer_writes_parents_differ_only_after_the_first_coll
         assert all(rank.events[event_of[node]]["ts"] >= first for node, _, _ in wrong)
 
 
+@pytest.mark.full
 def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(by_torch: list[Rank]) -> None:
     """The Execution Trace's parent had ended, is on another thread, or lies around the op that is nearer in time."""
     for rank in by_torch:
@@ -280,6 +283,7 @@ def test_where_parents_differ_the_nesting_in_time_is_the_nearer_one(by_torch: li
                 assert encloses(rank.events[event_of[parent]], rank.events[event_of[by_time]])
 
 
+@pytest.mark.full
 def test_wrong_parents_of_pytorchs_observer_are_counted(by_torch: list[Rank]) -> None:
     for rank in by_torch:
         told = sum(finding.count for finding in rank.linked.findings if finding.code == "parents-differ")
@@ -337,6 +341,7 @@ profiler.export_chrome_trace(sys.argv[1])
 """
 
 
+@pytest.mark.full
 def test_a_generation_is_a_prefill_and_its_decodes(tmp_path: Path) -> None:
     path = tmp_path / "kineto_trace_0.json"
     done = run_command(sys.executable, "-c", SCRIPT, path)

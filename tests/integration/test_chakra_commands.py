@@ -129,6 +129,7 @@ def test_a_file_goes_there_and_back(et_file: Path, lines: list[str]) -> None:
     assert run("chakra", "json", text, "-o", again).returncode == 1, "a file that is there is kept"
 
 
+@pytest.mark.full
 def test_standard_input_and_output_are_taken(et_file: Path) -> None:
     content = et_file.read_bytes()
     text = subprocess.run([*MODULE, "-"], input=content, capture_output=True, check=True).stdout
@@ -270,6 +271,7 @@ def test_too_many_nodes_for_a_picture_are_named(tmp_path: Path) -> None:
 DEGREES = ["--data", "2", "--tensor", "2", "--pipeline", "2", "--expert", "2", "--experts", "4"]
 
 
+@pytest.mark.full
 def test_a_chain_is_written(tmp_path: Path) -> None:
     out = tmp_path / "chain"
     done = run_command(
@@ -287,6 +289,7 @@ def test_a_chain_is_written(tmp_path: Path) -> None:
     assert rank.nodes.get_column("duration_micros").to_list() == [100, 0, 50]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["all_sharded_16", "tree-all-reduce_5"])
 def test_files_hold_what_was_generated(name: str, tmp_path: Path) -> None:
     job = small_jobs()[name]

@@ -203,6 +203,7 @@ def test_several_ranks_get_dense_numbers_groups_and_equal_sizes(tmp_path: Path) 
     assert sizes.to_list() == [600, 32]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("form", ["et+", "trace_link"])
 def test_the_demo_converts_from_all_forms_and_loses_nothing(tmp_path: Path, form: str) -> None:
     job = tracebraid.open(tracebraid.demo_path())

@@ -46,6 +46,7 @@ def _trace(folder: Path, rank: int, world: int, events: Sequence[Json] = tuple(_
     return write(folder / f"kineto_trace_{rank}.json", kineto_text(list(events), header))
 
 
+@pytest.mark.full
 def test_the_demo_becomes_a_folder_that_simulators_run(demo: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     done = run("export", demo, "--to", "chakra", "-o", out, "--simulator", "astra-sim")
@@ -79,6 +80,7 @@ def test_the_simulator_s_network_is_that_of_the_option(tmp_path: Path) -> None:
     assert system["replay-only"] == 1
 
 
+@pytest.mark.full
 def test_a_store_gives_the_same_files(tmp_path: Path) -> None:
     job, store = _job_of(tmp_path / "two", 2, 2), tmp_path / "two.tbstore"
     run("pack", job, "-o", store)

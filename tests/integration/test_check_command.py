@@ -32,6 +32,7 @@ def findings(path: Path, returncode: int = 0) -> list[tuple[str, str]]:
 # --- exit codes -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_capture_that_links_ends_with_zero(demo: Path) -> None:
     text = ok(run_process("check", demo))
     assert text.rstrip().endswith(f"{demo}: it links; no problems")
@@ -107,6 +108,7 @@ def test_json_is_what_the_function_returns(tmp_path: Path) -> None:
     assert data["ranks"][0]["steps"] == ["ProfilerStep#1"]
 
 
+@pytest.mark.full
 def test_the_same_capture_gives_the_same_bytes(tmp_path: Path) -> None:
     damaged(tmp_path)
     assert ok(run_process("check", tmp_path, "--json"), 1) == ok(run("check", tmp_path, "--json"), 1)
@@ -137,6 +139,7 @@ def test_a_manifest_named_as_the_file_to_check_is_one_clear_error(tmp_path: Path
 # --- where output goes ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_an_output_that_takes_ascii_alone_gets_what_it_can_take(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
     folder = lay(tmp_path / "größe", nodes=shuffled(13, 11))
@@ -249,6 +252,7 @@ HOSTILE: list[Any] = [
 ]
 
 
+@pytest.mark.full(keep=17)
 @pytest.mark.parametrize(
     ("told", "more"),
     [*((told, []) for told in HOSTILE), (HOSTILE[-1], ["--json"]), (HOSTILE[-1], ["--repair"])],
@@ -312,6 +316,7 @@ def test_names_of_files_and_folders_steer_no_terminal(tmp_path: Path, name: str)
     assert plain(done.stdout)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=str)
 def test_a_folder_whose_name_is_no_text_is_checked(tmp_path: Path, more: list[str]) -> None:
     lay(tmp_path / "job")

@@ -27,6 +27,7 @@ from tracebraid.model.coverage import OrphanReason
 from tracebraid.model.finding import reason_sentence
 
 
+@pytest.mark.full
 def test_info_says_what_each_file_is(job: Path) -> None:
     text = succeed("info", job, by=run_process)
     for word in ("torch_et_0.json", "kineto_trace_1.json.gz", "1.1.1-chakra.0.0.4", "1 of 2", "2 cpu_op"):
@@ -94,6 +95,7 @@ def test_link_takes_a_kineto_trace_alone(pair: tuple[Path, Path]) -> None:
     assert {one["reason"] for one in ledger["orphans"]} == {"no-call"}
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("packed", "by"), [(bytes, run_process), (gzip.compress, run)], ids=["text", "gzip"])
 def test_link_reads_the_execution_trace_from_standard_input(
     pair: tuple[Path, Path], packed: Callable[[bytes], bytes], by: Callable[..., Done]
@@ -151,6 +153,7 @@ def test_summary_of_categories_of_before_2022_has_answers(tmp_path: Path) -> Non
     assert "aten::mm" in done.stdout
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("events", "said"),
     [
@@ -240,6 +243,7 @@ def test_help_names_every_command() -> None:
     assert all(command in text for command in ("info", "link", "summary", "demo"))
 
 
+@pytest.mark.full
 def test_the_installed_command_is_the_same() -> None:
     script = Path(sys.executable).with_name("tracebraid")
     if not script.exists():

@@ -19,6 +19,7 @@ from tests.builders import kernel, kineto_text, op, write
 from tests.integration.command import EVENTS, fail, run, succeed, truncated, write_pair
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("arguments", [["info"], ["link"], ["summary"], ["link", "--json"]], ids=" ".join)
 def test_where_nothing_is_wrong_standard_error_stays_empty(job: Path, arguments: list[str]) -> None:
     assert run(arguments[0], job, *arguments[1:]).stderr == ""
@@ -76,6 +77,7 @@ def test_a_reader_that_goes_away_leaves_no_traceback(job: Path) -> None:
     assert "BrokenPipe" not in said
 
 
+@pytest.mark.full
 def test_output_into_head_ends_quietly(demo: Path) -> None:
     command = f"'{sys.executable}' -m tracebraid summary '{demo}' --json | head -n 2"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=True)
@@ -95,6 +97,7 @@ MARKUP = "[bold]x[/bold] [/] [link=http://a]b a\\ 100%"
 EMOJI = "loss:fire: :key:"
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", [MARKUP, EMOJI], ids=["markup", "emoji"])
 @pytest.mark.parametrize(
     "events",
@@ -117,6 +120,7 @@ def test_names_are_printed_as_they_stand(
     assert name in succeed("summary", path)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["[bold]x[]", "a:fire:b"], ids=["markup", "emoji"])
 def test_paths_are_printed_as_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.chdir(tmp_path)
@@ -137,6 +141,7 @@ def test_control_characters_in_names_reach_no_terminal(tmp_path: Path) -> None:
     assert not any(line.strip() == "lines" for line in text.splitlines())
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "arguments", [["analyze", "--list"], ["advise"], ["summary"], ["metrics"], ["check"]]
 )
@@ -146,6 +151,7 @@ def test_no_line_ends_in_spaces(arguments: list[str], job: Path) -> None:
     assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
 
 
+@pytest.mark.full
 def test_an_output_that_takes_ascii_alone_gets_ascii_without_escapes(job: Path) -> None:
     command = [sys.executable, "-m", "tracebraid", "summary", str(job)]
     env = {**os.environ, "PYTHONIOENCODING": "ascii"}
@@ -322,6 +328,7 @@ def demo_job(tmp_path: Path) -> Path:
     return Path(shutil.copytree(tracebraid.demo_path(), tmp_path / "job"))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("command", ["link", "summary"])
 def test_a_rank_that_cannot_be_read_costs_no_other_and_fails_the_command(
     demo_job: Path, command: str
@@ -334,6 +341,7 @@ def test_a_rank_that_cannot_be_read_costs_no_other_and_fails_the_command(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("command", ["link", "summary"])
 def test_one_rank_under_two_names_counts_once_and_fails_the_command(demo_job: Path, command: str) -> None:
     for kind in ("kineto_trace", "torch_et"):
@@ -376,6 +384,7 @@ def test_importing_loads_no_heavy_library() -> None:
     assert python(f"import sys, tracebraid; {HEAVY}") == "[]\n"
 
 
+@pytest.mark.full
 def test_opening_linking_and_asking_load_no_heavy_library(job: Path) -> None:
     code = (
         "import sys, tracebraid; job = tracebraid.open(sys.argv[1]); job[0]; tracebraid.analyses.breakdown(job);"
@@ -390,6 +399,7 @@ def test_opening_linking_and_asking_load_no_heavy_library(job: Path) -> None:
 FULL = Path("/dev/full")
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("arguments", [("--version",), ("info", "{demo}", "--json")], ids=" ".join)
 def test_a_full_disk_behind_standard_output_is_said_in_one_line(arguments: tuple[str, ...]) -> None:
@@ -406,6 +416,7 @@ def ended(arguments: list[str], out: IO[str]) -> subprocess.CompletedProcess[str
     return subprocess.run(command, stdout=out, stderr=subprocess.PIPE, text=True, check=False)
 
 
+@pytest.mark.full
 def test_a_process_without_standard_output_ends_well() -> None:
     command = 'exec "$@" >&-'
     line = ["sh", "-c", command, "sh", sys.executable, "-m", "tracebraid", "metrics", "--list"]

@@ -18,7 +18,7 @@ from tracebraid.model.collectives import TransferMethod
 from tracebraid.model.engine import Job
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.full, pytest.mark.torch]
 
 Call: TypeAlias = tuple[int, int]
 """Start and end of a call, in ns."""

@@ -19,7 +19,7 @@ from tracebraid.chakra import Detail
 from tracebraid.model.collectives import ranks_in_text
 
 pytest.importorskip("torch")
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.full, pytest.mark.torch, pytest.mark.slow]
 
 KINDS = {
     2: ("ddp", "fsdp", "tensor", "pipeline", "collectives"),

@@ -66,6 +66,7 @@ def test_a_weight_gradient_of_a_grouped_convolution_takes_as_many_flops_as_its_f
     assert (ours["aten::convolution"], ours["aten::convolution_backward"]) == (forward, 2 * forward)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_what_a_checkpoint_computes_again_is_in_hardware_flops_alone(reentrant: bool, tmp_path: Path) -> None:
     plain = captured(transformer_step(), tmp_path)

@@ -94,6 +94,7 @@ def in_files(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+@pytest.mark.full
 def test_the_timeline_the_links_and_the_nodes_are_those_of_the_model(
     folder: Path, exports: dict[str, Path]
 ) -> None:
@@ -116,6 +117,7 @@ def test_the_timeline_the_links_and_the_nodes_are_those_of_the_model(
         assert frame.drop("rank").equals(in_files(expected), null_equal=True)
 
 
+@pytest.mark.full
 def test_the_answers_are_those_of_the_analyses(folder: Path, exports: dict[str, Path]) -> None:
     job = tracebraid.open(folder)
     for analysis in tracebraid.analyses.catalog():
@@ -124,6 +126,7 @@ def test_the_answers_are_those_of_the_analyses(folder: Path, exports: dict[str, 
         assert frame.equals(in_files(expected), null_equal=True), analysis.name
 
 
+@pytest.mark.full
 def test_every_format_holds_the_same_rows(exports: dict[str, Path]) -> None:
     tables = catalog(exports["parquet"])
     assert len(tables) > 100
@@ -152,6 +155,7 @@ def test_a_table_has_one_name_and_every_column_a_meaning(exports: dict[str, Path
     assert all(docs)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("to", FORMATS)
 def test_the_same_job_is_the_same_bytes(
     folder: Path, exports: dict[str, Path], tmp_path: Path, to: str
@@ -175,6 +179,7 @@ def test_of_a_step_there_are_its_events_and_its_work(folder: Path, tmp_path: Pat
     assert read["answers_kernels"].get_column("step").to_list() == ["ProfilerStep#1"]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("wrong", [{"step": "9"}, {"rank": 7}])
 def test_what_is_not_there_is_an_error_and_leaves_nothing(
     folder: Path, tmp_path: Path, wrong: dict[str, Any]

@@ -143,6 +143,7 @@ def test_report_and_csv(traces: Path) -> None:
     assert rows.stdout.splitlines()[0].startswith("step,rank,before_ns,after_ns,gain_ns")
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("change", ["faster 2", "scale 0.5 name=nothing"])
 def test_a_change_that_cannot_be_is_a_usage_error(traces: Path, change: str) -> None:
     found = run("what-if", traces, "--change", change)
@@ -153,6 +154,7 @@ def test_a_change_that_cannot_be_is_a_usage_error(traces: Path, change: str) -> 
 # --- `tracebraid what-if` without a change: a sweep, straggler metrics -------------------------------
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("option", ["--sweep", "--stragglers"])
 def test_an_answer_is_a_table_of_so_many_rows_or_csv(demo: Path, option: str) -> None:
     few, many = (run("what-if", demo, option, "--top", top).stdout for top in ("2", "6"))
@@ -162,6 +164,7 @@ def test_an_answer_is_a_table_of_so_many_rows_or_csv(demo: Path, option: str) ->
     assert "group_by" in rows[0].split(",")
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("option", ["--sweep", "--stragglers"])
 def test_an_annotation_that_marks_no_step_is_named(demo: Path, option: str) -> None:
     assert "nope" in run("what-if", demo, option, "--annotation", "nope").stdout
@@ -208,6 +211,7 @@ def test_people_see_what_where_how_much_and_what_to_change(slow: Path) -> None:
         assert part in words
 
 
+@pytest.mark.full
 def test_json_has_all_and_agrees_with_the_library(slow: Path, tmp_path: Path) -> None:
     done = run("advise", slow, "--json")
     data = json.loads(done.stdout)
@@ -240,6 +244,7 @@ def test_nothing_found_is_said_and_is_no_failure(tmp_path: Path) -> None:
     assert json.loads(run("advise", tmp_path, "--json").stdout)["advice"] == []
 
 
+@pytest.mark.full
 def test_less_is_left_out_on_demand(slow: Path) -> None:
     assert json.loads(run("advise", slow, "--json", "--min-saving", "90%").stdout)["advice"] == []
     assert json.loads(run("advise", slow, "--json", "--min-saving", "10s").stdout)["advice"] == []
@@ -256,6 +261,7 @@ def test_a_rank_that_is_not_there_is_refused(slow: Path) -> None:
     assert run("advise", slow, "--rank", "0").returncode == 0
 
 
+@pytest.mark.full
 def test_each_item_has_an_interval_and_a_basis_and_a_verdict_comes_first(slow: Path) -> None:
     data = json.loads(run("advise", slow, "--json").stdout)
     first = data["advice"][0]
@@ -273,6 +279,7 @@ def test_each_item_has_an_interval_and_a_basis_and_a_verdict_comes_first(slow: P
     }
 
 
+@pytest.mark.full
 def test_ranks_are_asked_together_and_apart(tmp_path: Path) -> None:
     tracks = [clean(rank=0, world_size=2), clean(rank=1, world_size=2)]
     folder = write_ranks(tmp_path, tracks)
@@ -281,6 +288,7 @@ def test_ranks_are_asked_together_and_apart(tmp_path: Path) -> None:
     assert json.loads(run("advise", folder, "--rank", "1", "--json").stdout)["ranks"] == [1]
 
 
+@pytest.mark.full
 def test_a_rank_that_cannot_be_read_costs_no_other_and_fails_the_command(tmp_path: Path) -> None:
     job = Path(shutil.copytree(tracebraid.demo_path(), tmp_path / "job"))
     (job / "kineto_trace_0.json.gz").write_bytes(b"")
@@ -336,6 +344,7 @@ def damaged(damaged_job: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("command", ASKED, ids=lambda command: command[0])
 def test_a_rank_that_cannot_be_read_is_named_and_fails_the_command(damaged: Path, command: list[str]) -> None:
     done = run(command[0], damaged, *command[1:], "--json")
@@ -381,6 +390,7 @@ def test_segments_as_csv_need_no_replays_of_the_model(
     assert run("critical-path", damaged_job, "--csv").returncode == 0
 
 
+@pytest.mark.full
 def test_without_numba_a_summary_has_no_verdict(damaged_job: Path) -> None:
     arguments = [sys.executable, "-c", WITHOUT_NUMBA, "summary", str(damaged_job), "--json"]
     done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=HANG_S)

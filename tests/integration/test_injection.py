@@ -104,6 +104,7 @@ def pythons() -> list[str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", CUSTOMISED)
 @pytest.mark.parametrize("name", ["sitecustomize", "usercustomize"])
 def test_customisations_are_as_without_us(theirs: Path, kind: str, name: str) -> None:
@@ -113,6 +114,7 @@ def test_customisations_are_as_without_us(theirs: Path, kind: str, name: str) ->
     assert run_both(code, theirs).stderr == ""
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["none", "prints", "lacks"])
 def test_every_python_starts_as_without_us(theirs: Path, kind: str) -> None:
@@ -122,6 +124,7 @@ def test_every_python_starts_as_without_us(theirs: Path, kind: str) -> None:
         assert run_both(code, theirs, python=python).stderr == ""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["-S", "-I", "-E"])
 def test_a_python_that_takes_no_customisation_is_not_captured(theirs: Path, option: str) -> None:
     stub(theirs, "answer = 1\n")
@@ -138,6 +141,7 @@ print(warnings.filters, sys.getrecursionlimit(), sys.gettrace(), sys.stdin.read(
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options",
     [
@@ -167,6 +171,7 @@ ENVIRONMENTS: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("variables", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 def test_variables_of_python_mean_what_they_mean_without_us(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
@@ -197,6 +202,7 @@ CHILDREN = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "argument"),
     [
@@ -212,6 +218,7 @@ def test_children_are_what_they_are_without_us(tmp_path: Path, kind: str, argume
     assert_as_without_us(tmp_path, sys.executable, str(program), argument)
 
 
+@pytest.mark.full
 def test_an_environment_in_an_environment_has_its_own_modules(tmp_path: Path) -> None:
     for python, name in ((sys.executable, "outer"), (tmp_path / "outer" / "bin" / "python", "inner")):
         subprocess.run([python, "-m", "venv", "--without-pip", tmp_path / name], check=True)
@@ -232,6 +239,7 @@ def assert_as_without_us(folder: Path, *command: str) -> None:
     assert ends[0] == ends[1]
 
 
+@pytest.mark.full
 def test_children_get_the_variables_that_the_documents_name_and_no_other(tmp_path: Path) -> None:
     code = "import os, subprocess, sys; subprocess.run([sys.executable, '-c', 'import os; print(sorted(os.environ))'])"
     injected = child_environment(Settings(str(tmp_path)), tmp_path)
@@ -268,6 +276,7 @@ STUBS = {
 }
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("kind", STUBS)
 def test_importing_torch_does_what_it_does_without_us(theirs: Path, kind: str) -> None:
     stub(theirs, STUBS[kind])
@@ -277,17 +286,20 @@ def test_importing_torch_does_what_it_does_without_us(theirs: Path, kind: str) -
     assert bool(done.stderr) == (kind not in ("fails", "lacks", "exits"))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", STUBS)
 def test_an_error_that_the_program_does_not_catch_is_as_without_us(theirs: Path, kind: str) -> None:
     stub(theirs, STUBS[kind])
     run_both("import torch; print('ran')", theirs)
 
 
+@pytest.mark.full
 def test_a_program_without_torch_gets_the_error_that_it_gets_without_us(theirs: Path) -> None:
     code = f"{SEES}sys.path[:] = [{str(theirs)!r}]\nshow('torch')\n"
     assert run_both(code, theirs).stderr == ""
 
 
+@pytest.mark.full
 def test_torch_that_fails_at_first_is_imported_the_second_time(theirs: Path) -> None:
     stub(
         theirs,
@@ -297,18 +309,21 @@ def test_torch_that_fails_at_first_is_imported_the_second_time(theirs: Path) -> 
     assert done.stderr.startswith("tracebraid: this process is not captured")
 
 
+@pytest.mark.full
 def test_a_folder_named_torch_is_no_torch(theirs: Path) -> None:
     (theirs / "torch").mkdir()
     code = f"import sys; sys.path[:] = [entry for entry in sys.path if 'site-packages' not in entry]\n{SEES}"
     run_both(f"{code}import torch; print(torch.__path__)", theirs)
 
 
+@pytest.mark.full
 def test_torch_is_imported_anew_as_without_us(theirs: Path) -> None:
     stub(theirs, "print('executed')\n")
     done = run_both("import torch, importlib; importlib.reload(torch); print(torch.__spec__)", theirs)
     assert done.stderr.count("not captured") == 1
 
 
+@pytest.mark.full
 def test_a_program_may_look_for_torch_before_it_imports_it(theirs: Path) -> None:
     stub(theirs, "answer = 1\n")
     code = (
@@ -323,6 +338,7 @@ def test_a_program_may_look_for_torch_before_it_imports_it(theirs: Path) -> None
     run_both(code + SEES + "show('torch')", theirs)
 
 
+@pytest.mark.full
 def test_a_torch_that_is_put_there_by_hand_is_left_alone(theirs: Path) -> None:
     code = (
         "import sys, types, importlib.util\n"
@@ -341,6 +357,7 @@ FINDERS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", FINDERS)
 def test_a_loader_of_the_programs_own_loads_as_without_us(theirs: Path, kind: str) -> None:
     code = (
@@ -360,6 +377,7 @@ def test_a_loader_of_the_programs_own_loads_as_without_us(theirs: Path, kind: st
     run_both(code, theirs)
 
 
+@pytest.mark.full
 def test_a_finder_that_raises_raises(theirs: Path) -> None:
     code = (
         f"{SEES}class Own:\n"
@@ -370,6 +388,7 @@ def test_a_finder_that_raises_raises(theirs: Path) -> None:
     assert "not today" in run_both(code, theirs).stdout
 
 
+@pytest.mark.full
 def test_threads_that_import_torch_at_once_have_it_whole(theirs: Path) -> None:
     stub(theirs, "import time\nprint('executed')\ntime.sleep(0.2)\nanswer = 1\n")
     code = (
@@ -385,6 +404,7 @@ def test_threads_that_import_torch_at_once_have_it_whole(theirs: Path) -> None:
     assert done.stderr.count("not captured") == 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("text", ["raise SystemExit(4)", "print('their script')", "def (:"])
 def test_a_script_that_has_our_name_does_not_run_for_that(theirs: Path, text: str) -> None:
     stub(theirs, "")
@@ -394,6 +414,7 @@ def test_a_script_that_has_our_name_does_not_run_for_that(theirs: Path, text: st
     assert str(theirs / "tracebraid.py") in done.stderr
 
 
+@pytest.mark.full
 def test_a_closed_standard_error_stops_nothing(theirs: Path) -> None:
     stub(theirs, "")
     run_both("import sys; sys.stderr.close(); import torch; print('ran')", theirs)

@@ -32,11 +32,13 @@ sys.meta_path.insert(0, Strikes())
 """
 
 
+@pytest.mark.full
 def test_a_command_that_is_interrupted_while_it_loads_says_so_in_a_word(tmp_path: Path) -> None:
     done = run_code(LOADS, "info", str(tmp_path))
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
 
 
+@pytest.mark.full
 def test_a_command_that_is_interrupted_while_it_reads_says_so_in_a_word() -> None:
     """It waits for more of standard input, which does not end."""
     reading, writing = os.pipe()
@@ -77,6 +79,7 @@ main.run()
 """
 
 
+@pytest.mark.full
 def test_ctrl_c_that_python_drops_is_raised_again() -> None:
     """In the callback of a weak reference, as every import has one for its lock."""
     done = run_code(DROPS)
@@ -94,6 +97,7 @@ main.run()
 """
 
 
+@pytest.mark.full
 def test_what_was_half_made_at_ctrl_c_does_not_complain() -> None:
     done = run_code(HALF_MADE)
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
@@ -124,6 +128,7 @@ main.run()
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "when", "whole_group"),
     [
@@ -169,6 +174,7 @@ sys.exit(7)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("whole_group", [False, True])
 def test_ctrl_c_reaches_a_running_command_once(tmp_path: Path, whole_group: bool) -> None:
     words = ["-m", "tracebraid", "capture", "-o", str(tmp_path), "--", sys.executable, "-c", COUNTS]
@@ -186,6 +192,7 @@ def test_ctrl_c_reaches_a_running_command_once(tmp_path: Path, whole_group: bool
     assert (process.returncode, said) == (7, "1\n")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
 def test_a_signal_that_is_ignored_is_ignored_by_the_command_too(tmp_path: Path, name: str) -> None:
     """As `nohup` and shells want it: a handler of the launcher would give the command the default."""
@@ -219,12 +226,14 @@ assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 """
 
 
+@pytest.mark.full
 def test_ctrl_c_in_code_that_polars_runs_is_raised_when_polars_has_returned() -> None:
     """It would panic, and write a backtrace."""
     done = run_code(STRUCK)
     assert (done.stdout.split(), done.stderr) == (["struck", "[0.0]", "interrupted"], "")
 
 
+@pytest.mark.full
 def test_a_worker_whose_parent_was_killed_ends_without_a_word() -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -303,6 +312,7 @@ def wait_for_end(processes: list[int]) -> None:
     wait_for(lambda: not any(map(is_running, processes)))
 
 
+@pytest.mark.full
 def test_ctrl_c_ends_all_workers_at_once(sleeping: tuple[str, ...], tmp_path: Path) -> None:
     with started(*sleeping) as process:
         workers = workers_of(process, tmp_path)
@@ -352,6 +362,7 @@ def run_in(folder: Path, script: Path, *arguments: object) -> subprocess.Complet
     )
 
 
+@pytest.mark.full
 def test_a_script_needs_no_guard_and_may_use_its_own_modules(demo: Path, tmp_path: Path) -> None:
     """Its modules lie in the working folder, from which workers import nothing: they are sent along."""
     (tmp_path / "own_module.py").write_text(OWN_MODULE)
@@ -361,6 +372,7 @@ def test_a_script_needs_no_guard_and_may_use_its_own_modules(demo: Path, tmp_pat
     assert (done.stdout, done.stderr, done.returncode) == ("script runs\n[3, 3]\n", "", 0)
 
 
+@pytest.mark.full
 def test_workers_run_nothing_of_the_folder_and_read_its_traces(demo: Path, tmp_path: Path) -> None:
     hostile = make_hostile_folder(tmp_path / "received")
     shutil.copytree(demo, hostile / "traces")
@@ -384,6 +396,7 @@ def test_workers_run_nothing_of_the_folder_and_read_its_traces(demo: Path, tmp_p
 _ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.full
 def test_commands_that_are_struck_leave_nothing_half() -> None:
     words = ["--interrupts", "2", "--kills", "2", "--jobs", "1", "--only", "from the start, without torch"]
     done = subprocess.run(
@@ -399,6 +412,7 @@ def test_commands_that_are_struck_leave_nothing_half() -> None:
     assert done.stdout.startswith("4 trials, ")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["a.html", "a.csv", "a.json", "a.json.gz", "a.parquet", "a.unknown"])
 def test_what_is_cut_is_a_fault(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"{")

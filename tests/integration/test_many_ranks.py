@@ -67,6 +67,7 @@ def answers(job: Job) -> dict[str, pl.DataFrame]:
     return {analysis.name: getattr(tracebraid.analyses, analysis.name)(job) for analysis in job_analyses()}
 
 
+@pytest.mark.full
 def test_written_ranks_have_their_groups_and_the_clocks_of_their_hosts(folder: Path) -> None:
     job = tracebraid.open(folder)
     clocks = tracebraid.analyses.clocks(job)
@@ -87,6 +88,7 @@ def test_the_same_arguments_write_the_same_bytes(template: Path, tmp_path: Path)
     assert len(set(first)) == 3
 
 
+@pytest.mark.full
 def test_the_order_in_which_ranks_are_asked_changes_no_answer(folder: Path) -> None:
     job = tracebraid.open(folder)
     other = replace(job, files=tuple(reversed(job.files)), _kept={}, _taken={})
@@ -96,6 +98,7 @@ def test_the_order_in_which_ranks_are_asked_changes_no_answer(folder: Path) -> N
         assert_frame_equal(frame, found[name])
 
 
+@pytest.mark.full
 def test_a_job_of_three_hundred_ranks_answers(template: Path) -> None:
     ranks = 300
     job = job_of_copies(tracebraid.read_timeline(template), ranks)
@@ -103,6 +106,7 @@ def test_a_job_of_three_hundred_ranks_answers(template: Path) -> None:
     assert tracebraid.analyses.collective_ranks(job).get_column("rank").n_unique() == ranks
 
 
+@pytest.mark.full
 def test_metrics_search_no_table_of_all_ranks_for_each_rank(
     template: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +138,7 @@ def test_members_of_a_group_take_no_more_memory_where_it_has_more_ranks(template
     assert of_rank(1024) < 1.2 * of_rank(8)
 
 
+@pytest.mark.full
 def test_commands_show_few_of_many_ranks_and_say_how_many_more(folder: Path) -> None:
     text = run("summary", str(folder)).stdout
     assert f"{_RANKS - 16} more ranks" in text
@@ -149,6 +154,7 @@ CODE = "ranks-chosen"
 SAYS = "only 1 of 2 ranks are read"
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "command",
     [
@@ -168,6 +174,7 @@ def test_every_command_says_that_ranks_were_left_out(demo: Path, command: list[s
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("command", [["summary"], ["advise"], ["diff", "{path}"]], ids=" ".join)
 def test_json_has_it_as_a_code(demo: Path, command: list[str]) -> None:
     done = run(*(word.format(path=demo) for word in command), demo, "--sample", "1", "--json")
@@ -187,6 +194,7 @@ def test_sections_of_a_report_that_compare_ranks_say_so(demo: Path) -> None:
     assert "memory" not in noted
 
 
+@pytest.mark.full
 def test_a_whole_job_says_nothing_of_it(demo: Path) -> None:
     for options in (("--ranks", "0-1"), ("--sample", "2"), ()):
         assert CODE not in run("summary", demo, "--json", *options).stdout
@@ -334,6 +342,7 @@ def opens(counts: Counter[str], word: str) -> list[int]:
     ]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_opens_and_links_once_and_computes_only_what_it_says(
     job: Path, name: str, counts: Counter[str]
@@ -353,6 +362,7 @@ def test_a_command_opens_and_links_once_and_computes_only_what_it_says(
     assert counts["find_dependencies"] == (ranks if name in WITH_DEPENDENCIES else 0)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["info", "check", "summary"])
 def test_a_plain_file_is_opened_once_too(job: Path, name: str, counts: Counter[str]) -> None:
     plain(job)
@@ -369,6 +379,7 @@ def expect_one_opening(counts: Counter[str], name: str) -> None:
     assert opens(counts, "torch_et_") == [1] * (ranks * folders)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["check", "summary"])
 def test_names_that_tell_nothing_cost_a_look_at_the_head(job: Path, name: str, counts: Counter[str]) -> None:
     unnamed(job)
@@ -377,6 +388,7 @@ def test_names_that_tell_nothing_cost_a_look_at_the_head(job: Path, name: str, c
     assert max(opens(counts, ".json.gz")) == 2
 
 
+@pytest.mark.full
 def test_a_repair_is_checked_on_what_it_wrote(job: Path, counts: Counter[str]) -> None:
     """The one command that reads twice: it repairs, then checks the files as they are."""
     ask(job, ["check", "--repair", "JOB"])

@@ -74,6 +74,7 @@ def ended() -> Ended:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("extra", "module", "arguments"), COMMANDS, ids=lambda value: str(value)[:40])
 def test_what_is_missing_is_said_first(ended: Ended, extra: str, module: str, arguments: list[str]) -> None:
     code, printed = ended[" ".join([module, *arguments])]

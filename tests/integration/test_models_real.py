@@ -100,6 +100,7 @@ TREE = [
 ]
 
 
+@pytest.mark.full
 def test_the_tree_is_that_of_the_model(plain: LinkedTrace) -> None:
     assert classes(plain) == TREE
     rows = modules(plain).to_dicts()
@@ -153,6 +154,7 @@ def test_functions_add_up_and_the_users_own_are_among_them(plain: LinkedTrace) -
     assert not users.str.contains("torch/nn").any()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_modules_that_checkpointing_runs_again_are_the_same_modules(tmp_path: Path, reentrant: bool) -> None:
     linked = captured(tmp_path, net(checkpoint=True, reentrant=reentrant))
@@ -164,6 +166,7 @@ def test_modules_that_checkpointing_runs_again_are_the_same_modules(tmp_path: Pa
     assert set(found.filter(~pl.col("path").str.contains(r"/Block_\d+")).get_column("calls")) == {STEPS}
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_a_compiled_backward_pass_is_in_the_module_that_was_compiled(tmp_path: Path) -> None:
@@ -276,6 +279,7 @@ def assert_categories(linked: LinkedTrace, expected: list[Addresses]) -> None:
             assert found.get_column("category").to_list() == [category.value] * len(known)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("recorder", ["torch", "native"])
 @pytest.mark.parametrize(
     ("optimizer", "microbatches", "set_to_none"),

@@ -193,6 +193,7 @@ CLEAN: list[Any] = [
 ]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("program", CLEAN)
 def test_both_recorders_and_both_forms_of_the_native_one_are_the_same_trace(
     tmp_path: Path, program: Callable[[], None]
@@ -207,6 +208,7 @@ def test_both_recorders_and_both_forms_of_the_native_one_are_the_same_trace(
     assert_same_trace(in_json, in_columns)
 
 
+@pytest.mark.full
 def test_ranges_of_integers_are_the_same(tmp_path: Path) -> None:
     switch = {"ENABLE_PYTORCH_EXECUTION_TRACE_SAVE_INTEGRAL_TENSOR_RANGE": "1"}
     done = run_script("native_ranges.py", tmp_path, **switch)
@@ -292,12 +294,14 @@ WORK: list[Any] = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("work", WORK)
 def test_both_forms_are_the_same_trace(tmp_path: Path, work: Any) -> None:
     in_json, in_columns = record_in_both_forms(tmp_path, work)
     assert_same_trace(in_json, in_columns)
 
 
+@pytest.mark.full
 def test_ranges_of_integers_are_the_same_in_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENABLE_PYTORCH_EXECUTION_TRACE_SAVE_INTEGRAL_TENSOR_RANGE", "1")
     in_json, in_columns = record_in_both_forms(tmp_path, lambda: torch.arange(5) + torch.arange(5))
@@ -305,6 +309,7 @@ def test_ranges_of_integers_are_the_same_in_columns(tmp_path: Path, monkeypatch:
     assert in_columns.extra_attrs.filter(pl.col("value").str.contains("[0,4]", literal=True)).height > 0
 
 
+@pytest.mark.full
 def test_its_tables_can_be_read_by_anybody(tmp_path: Path) -> None:
     with native(tmp_path / "et.arrow.zip"):
         torch.ones(3)
@@ -322,6 +327,7 @@ def test_pytorchs_recorder_writes_no_columns(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.full
 def test_what_cannot_be_written_is_one_clear_error_and_leaves_nothing(tmp_path: Path) -> None:
     target = tmp_path / "et.arrow.zip"
     observer = tracebraid.ExecutionTraceObserver("native").register_callback(target)
@@ -347,6 +353,7 @@ observer.unregister_callback()
 """
 
 
+@pytest.mark.full
 def test_the_process_and_its_forks_write_one_each(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FORKS, str(tmp_path)],

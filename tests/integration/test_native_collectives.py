@@ -26,7 +26,7 @@ from tests.integration.native_columns import assert_same_trace, record_in_both_f
 from tests.integration.running import run_script
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.full, pytest.mark.torch, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

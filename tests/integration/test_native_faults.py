@@ -378,6 +378,7 @@ def test_sparse_tensors_have_an_id_and_no_storage(tmp_path: Path) -> None:
     assert tensors[0][0] != tensors[1][0]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("work", [strided, csr])
 def test_pytorchs_recorder_crashes_or_loses_parents(tmp_path: Path, work: Callable[[], None]) -> None:
     done = run_script("native_theirs.py", tmp_path / "theirs.json", __name__, work.__name__)

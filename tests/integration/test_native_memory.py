@@ -50,6 +50,7 @@ def operators(count: int) -> None:
         one.add_(1)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("memory", [0, CHUNK, 4 * CHUNK])
 def test_what_does_not_fit_is_spilled_and_nothing_is_lost(tmp_path: Path, memory: int) -> None:
     recording = recorder(tmp_path / "et.json", memory)
@@ -67,6 +68,7 @@ def test_what_does_not_fit_is_spilled_and_nothing_is_lost(tmp_path: Path, memory
     assert names.count("aten::add_") == 10_000
 
 
+@pytest.mark.full
 def test_threads_share_little_memory(tmp_path: Path) -> None:
     recording = recorder(tmp_path / "et.json", 2 * CHUNK)
     threads = [threading.Thread(target=operators, args=(1000,)) for _ in range(8)]
@@ -142,6 +144,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
+@pytest.mark.full
 def test_recordings_one_after_the_other_leak_nothing(tmp_path: Path) -> None:
     def one() -> None:
         recording = recorder(tmp_path / "et.json", MEBI)
@@ -214,6 +217,7 @@ def nodes_of_parent(folder: Path) -> list[Json]:
     return nodes
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_forked_child_stays_out_and_leaves_no_file(left: Path, kind: str) -> None:
     nodes = nodes_of_parent(left / kind)
@@ -227,6 +231,7 @@ def test_a_forked_child_stays_out_and_leaves_no_file(left: Path, kind: str) -> N
         assert not {"aten::ones", "aten::zeros", "around"} & set(names)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["exit", "own", "thread", "multiprocessing"])
 def test_a_child_that_is_followed_has_a_file_of_its_own(followed: Path, kind: str) -> None:
     nodes_of_parent(followed / kind)
@@ -240,6 +245,7 @@ def test_a_child_that_is_followed_has_a_file_of_its_own(followed: Path, kind: st
 INSIDE = {"aten::empty", "aten::zero_", "aten::fill_", "aten::full"}
 
 
+@pytest.mark.full
 def test_children_of_children_are_followed_too(followed: Path) -> None:
     folder = followed / "again"
     files = [name for name in files_of(folder) if name != "et.json"]
@@ -247,10 +253,12 @@ def test_children_of_children_are_followed_too(followed: Path) -> None:
     assert sorted(names_of(assert_whole(folder / name)).count("aten::zeros") for name in files) == [1, 2]
 
 
+@pytest.mark.full
 def test_a_child_that_ends_at_once_leaves_no_file_even_if_followed(followed: Path) -> None:
     assert files_of(followed / "os-exit") == ["et.json"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("is_followed", [False, True])
 def test_workers_of_a_loader(left: Path, followed: Path, is_followed: bool) -> None:
     folder = (followed if is_followed else left) / "loader"

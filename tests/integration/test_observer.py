@@ -156,6 +156,7 @@ def test_nested_tensors_leave_a_whole_file(observer: Any, tmp_path: Path, layout
     assert {node["ctrl_deps"] for node in nodes} <= {node["id"] for node in nodes}
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_compiled_code_and_the_modules_that_it_was_compiled_to(
@@ -254,6 +255,7 @@ def test_deleting_it_finishes_the_file(make: Callable[[], Any], tmp_path: Path) 
     assert LOOP in names_of(tmp_path / "et.json")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("backend", ["native", "torch"])
 def test_the_end_of_the_process_finishes_the_file(tmp_path: Path, backend: str) -> None:
     code = (
@@ -449,6 +451,7 @@ def fork(work: Callable[[], object]) -> None:
     assert os.waitpid(child, 0)[1] == 0
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_writes_nothing_into_its_parents_file(tmp_path: Path) -> None:
     def work() -> None:
@@ -463,6 +466,7 @@ def test_a_forked_child_writes_nothing_into_its_parents_file(tmp_path: Path) -> 
     assert len({node["id"] for node in nodes}) == len(nodes)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_forked_child_may_record_for_itself(tmp_path: Path) -> None:
     def in_child() -> None:
@@ -479,6 +483,7 @@ def test_a_forked_child_may_record_for_itself(tmp_path: Path) -> None:
     assert "aten::zeros" not in [node["name"] for node in parent]
 
 
+@pytest.mark.full
 def test_workers_of_a_loader_stay_out(tmp_path: Path) -> None:
     data = torch.utils.data.TensorDataset(torch.ones(64, 2))
 

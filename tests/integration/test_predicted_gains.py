@@ -14,7 +14,7 @@ from benchmarks.whatif_pairs.capture import VARIANTS, capture_pair, loop_of
 from benchmarks.whatif_pairs.declare import pairs
 from benchmarks.whatif_pairs.judge import judged
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.full, pytest.mark.torch, pytest.mark.slow]
 
 OFF = 0.25
 """By how much of the measured gain a prediction may be off here; the benchmark says how good they are."""

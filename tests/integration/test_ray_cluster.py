@@ -98,6 +98,7 @@ def in_process(*arguments: object) -> Done:
     return run(*arguments, "--engine", "in-process")
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "command",
     [
@@ -113,6 +114,7 @@ def test_every_answer_is_the_same_to_the_byte(cluster: Any, demo: Path, command:
     assert on_ray(name, demo, *options) == in_process(name, demo, *options)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["collectives", "stragglers", "kernels_by_op", "idle_causes"])
 def test_analyses_are_the_same_to_the_byte(cluster: Any, demo: Path, name: str) -> None:
     assert on_ray("analyze", name, demo, "--csv") == in_process("analyze", name, demo, "--csv")
@@ -126,6 +128,7 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.full
 def test_pack_writes_the_same_files(cluster: Any, demo: Path, tmp_path: Path) -> None:
     stores = {engine: tmp_path / engine / "job.tbstore" for engine in ("ray", "in-process")}
     for engine, store in stores.items():
@@ -134,6 +137,7 @@ def test_pack_writes_the_same_files(cluster: Any, demo: Path, tmp_path: Path) ->
     assert on_ray("summary", stores["ray"], "--json") == in_process("summary", demo, "--json")
 
 
+@pytest.mark.full
 def test_a_rank_that_cannot_be_read_costs_no_other(cluster: Any, demo: Path, tmp_path: Path) -> None:
     job = Path(shutil.copytree(demo, tmp_path / "job"))
     (job / "kineto_trace_1.json.gz").write_bytes(b"")
@@ -148,6 +152,7 @@ def rows(frames: Iterable[pl.DataFrame]) -> list[bytes]:
     return [f"{frame.schema}\n{frame.write_csv()}".encode() for frame in frames]
 
 
+@pytest.mark.full
 def test_a_worker_that_is_killed_in_the_middle_changes_no_byte(
     cluster: Any, demo: Path, tmp_path: Path
 ) -> None:
@@ -197,6 +202,7 @@ def test_a_worker_whose_task_is_cancelled_takes_no_other(cluster: Any, demo: Pat
     wait_for(lambda: not worker.exists())
 
 
+@pytest.mark.full
 def test_ctrl_c_cancels_the_tasks(cluster: Any, tmp_path: Path) -> None:
     driver = subprocess.Popen(
         [sys.executable, "-c", DRIVER, cluster.address, str(tmp_path)], stderr=subprocess.PIPE, text=True
@@ -213,6 +219,7 @@ def test_ctrl_c_cancels_the_tasks(cluster: Any, tmp_path: Path) -> None:
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
+@pytest.mark.full
 def test_a_cluster_of_its_own_ends_with_the_command(demo: Path) -> None:
     command = [sys.executable, "-m", "tracebraid", "summary", str(demo), "--json"]
     before = nodes()
@@ -242,6 +249,7 @@ def waits_on(linked: LinkedTrace, folder: str, doomed: str) -> Any:
     return tracebraid.analyses.breakdown(linked)
 
 
+@pytest.mark.full
 def test_a_node_that_is_lost_in_the_middle_changes_no_byte(cluster: Any, demo: Path, tmp_path: Path) -> None:
     """The last of this module: the cluster has one node after it."""
     doomed = next(iter(cluster.worker_nodes))

@@ -40,6 +40,7 @@ def parents(path: Path) -> dict[int, int]:
 # --- what is said and done --------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_wrong_parents_are_repaired_and_the_words_tell_what_changed(demo: Path, tmp_path: Path) -> None:
     misled = misled_copy(demo, tmp_path / "misled")
     job = Path(shutil.copytree(misled, tmp_path / "job"))
@@ -216,6 +217,7 @@ def test_a_disk_that_fills_during_the_copy_leaves_the_trace_and_no_half_copy(
     assert content(tmp_path) == before
 
 
+@pytest.mark.full
 def test_of_two_repairs_at_once_none_loses_the_original(tmp_path: Path) -> None:
     nodes = shuffled(13, 11)
     lay(tmp_path, nodes=nodes)

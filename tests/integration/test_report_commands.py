@@ -37,6 +37,7 @@ def _report(*arguments: object) -> Done:
     return run("report", *arguments, "--no-critical-path")
 
 
+@pytest.mark.full
 def test_a_page_is_written_always_the_same_and_is_not_overwritten(traces: Path, tmp_path: Path) -> None:
     out, other = tmp_path / "report.html", tmp_path / "other.html"
     for path in (out, other):
@@ -80,6 +81,7 @@ def test_what_cannot_be_asked_is_an_error(traces: Path, tmp_path: Path, options:
     assert not (tmp_path / "x.html").exists()
 
 
+@pytest.mark.full
 def test_json_has_the_figures_of_analyze(traces: Path, tmp_path: Path) -> None:
     found = json.loads(_report(traces, "--json").stdout)
     tables = {part["id"]: part for section in found["sections"] for part in section["parts"] if "id" in part}
@@ -100,6 +102,7 @@ def test_the_text_has_the_figures_of_analyze(traces: Path) -> None:
     assert all(any(figure.strip() in row for row in done.stdout.splitlines()) for figure in figures)
 
 
+@pytest.mark.full
 def test_a_damaged_rank_is_left_out_and_the_page_is_written(tmp_path: Path) -> None:
     traces = write_ranks(tmp_path, [planted_scene(0), planted_scene(1)])
     broken = next(path for path in sorted(traces.iterdir()) if "1" in path.name)
@@ -119,6 +122,7 @@ def test_no_readable_rank_is_an_error_without_a_page(tmp_path: Path) -> None:
     assert not out.exists()
 
 
+@pytest.mark.full
 def test_diff_writes_a_page_and_its_json(traces: Path, tmp_path: Path) -> None:
     for name in ("diff.html", "diff.json"):
         done = run("diff", traces, traces, "-o", tmp_path / name)
@@ -166,6 +170,7 @@ def test_a_job_that_cannot_be_read_is_an_error_and_not_served(tmp_path: Path) ->
     fail("view", "--no-open", tmp_path)
 
 
+@pytest.mark.full
 def test_a_port_that_is_taken_is_an_error(job: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -223,6 +228,7 @@ def codes(found: dict[str, Any]) -> set[str]:
     return {caution["code"] for caution in found["cautions"]}
 
 
+@pytest.mark.full
 def test_the_gate_is_open_for_the_same_program_and_shut_for_a_slower_one(runs: dict[str, Path]) -> None:
     gate = ("--fail-on-regression", "5%")
     assert run("diff", runs["plain"], runs["again"], *gate).returncode == 0
@@ -232,6 +238,7 @@ def test_the_gate_is_open_for_the_same_program_and_shut_for_a_slower_one(runs: d
     assert run("diff", runs["plain"], runs["slower"]).returncode == 0
 
 
+@pytest.mark.full
 def test_a_gate_of_too_few_steps_cannot_judge_and_does_not_pass(runs: dict[str, Path]) -> None:
     for pair in ((runs["plain"], runs["short"]), (runs["short"], runs["plain"])):
         assert run("diff", *pair).returncode == 0
@@ -245,6 +252,7 @@ def test_a_gate_of_too_few_steps_cannot_judge_and_does_not_pass(runs: dict[str, 
         assert CautionCode.FEW_STEPS.value in codes(found)
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize(
     ("a", "b", "verdict", "outcome"),
     [
@@ -282,6 +290,7 @@ def test_the_report_names_what_changed(runs: dict[str, Path]) -> None:
     assert "dropout_kernel" in done.stdout
 
 
+@pytest.mark.full
 def test_the_same_input_gives_the_same_bytes(runs: dict[str, Path]) -> None:
     arguments = ("diff", runs["plain"], runs["slower"], "--json")
     first, second = run_process(*arguments), run(*arguments)

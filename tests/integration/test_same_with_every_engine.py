@@ -76,11 +76,13 @@ def said(command: str, path: Path, tmp_path: Path) -> Done:
     return done
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_says_and_writes_the_same(command: str, devices: Path, tmp_path: Path) -> None:
     assert said(command, devices, tmp_path).returncode == 0
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "command",
     [
@@ -100,6 +102,7 @@ def test_what_cannot_be_read_is_left_out_alike(command: str, faulty: Path, tmp_p
     assert "as is another file here" in done.stdout + done.stderr
 
 
+@pytest.mark.full
 def test_every_analysis_answers_the_same(devices: Path) -> None:
     jobs = [tracebraid.open(devices, engine=engine) for engine in ENGINES.values()]
     for analysis in tracebraid.analyses.catalog():
@@ -120,6 +123,7 @@ def test_what_a_notebook_defines_is_asked_elsewhere(devices: Path) -> None:
     assert found[0].get_column("value").null_count() == 0
 
 
+@pytest.mark.full
 def test_a_trace_of_another_rank_writes_nothing_in_its_place(faulty: Path, tmp_path: Path) -> None:
     shutil.copytree(tracebraid.demo_path(), tmp_path / "demo")
     shutil.copy(tmp_path / "demo/kineto_trace_0.json.gz", tmp_path / "demo/kineto_trace_1.json.gz")
@@ -166,6 +170,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("words", POOL_COMMANDS, ids=" ".join)
 def test_the_pool_answers_as_this_process_does(words: list[str], demo: Path, tmp_path: Path) -> None:
     here, written_here = result(words, demo, tmp_path / "here", "in-process")
@@ -177,6 +182,7 @@ def test_the_pool_answers_as_this_process_does(words: list[str], demo: Path, tmp
     assert bool(written_here) == any("{out}" in word for word in words)
 
 
+@pytest.mark.full
 def test_a_worker_that_is_killed_in_the_middle_changes_no_byte(demo: Path, tmp_path: Path) -> None:
     traces = tmp_path / "traces"
     traces.mkdir()

@@ -18,6 +18,8 @@ pytest.importorskip("torch")
 
 from tools.sanitize_recorder import why_not
 
+pytestmark = pytest.mark.full
+
 SECONDS = 2
 LIMIT_S = 600.0
 

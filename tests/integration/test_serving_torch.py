@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 from benchmarks.serving import served
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.full, pytest.mark.torch, pytest.mark.slow]
 
 REQUESTS = 120
 OFF = 0.4

@@ -33,6 +33,7 @@ def traces(tmp_path: Path) -> Path:
 STEPS = "select rank, step, end_ns - start_ns as ns, [rank, 1] as list from steps order by rank, step"
 
 
+@pytest.mark.full
 def test_rows_are_the_same_in_every_form(traces: Path, tmp_path: Path) -> None:
     wanted = tracebraid.open(traces).sql(STEPS)
     rows = json.loads(succeed("sql", traces, STEPS, "--json"))
@@ -46,6 +47,7 @@ def test_rows_are_the_same_in_every_form(traces: Path, tmp_path: Path) -> None:
     fail("sql", traces, STEPS, "-o", out)
 
 
+@pytest.mark.full
 def test_people_get_the_first_rows_and_are_told_that_there_are_more(traces: Path) -> None:
     text = succeed("sql", traces, "select name from events order by ts_ns, event_id", "--top", 3)
     assert len(text.split("There are more rows")[0].strip().splitlines()) == 2 + 3
@@ -65,6 +67,7 @@ def test_what_there_is_is_listed_without_a_path() -> None:
     assert (done.returncode, "kernels" in done.stderr) == (2, True)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("query", "said"),
     [
@@ -97,6 +100,7 @@ def test_a_missing_query_is_wrong_usage(traces: Path) -> None:
         assert run("sql", *arguments).returncode == 2
 
 
+@pytest.mark.full
 def test_a_rank_that_cannot_be_read_is_named_and_the_others_answer(traces: Path) -> None:
     path = next(traces.glob("*1.json"))
     path.write_text("no trace")
@@ -107,6 +111,7 @@ def test_a_rank_that_cannot_be_read_is_named_and_the_others_answer(traces: Path)
         tracebraid.open(traces).sql("select 1 from events")
 
 
+@pytest.mark.full
 def test_a_store_answers_as_the_traces_do(tmp_path: Path) -> None:
     demo, store = tracebraid.demo_path(), tmp_path / "demo.tbstore"
     tracebraid.pack(demo, store)
@@ -126,6 +131,7 @@ def test_a_store_answers_as_the_traces_do(tmp_path: Path) -> None:
     assert one.sql("select distinct rank from events").rows() == [(1,)]
 
 
+@pytest.mark.full
 def test_no_ranks_are_no_rows(tmp_path: Path, traces: Path) -> None:
     linked = tracebraid.open(traces)[0]
     assert tracebraid.sql(linked, "select distinct rank from events").rows() == [(0,)]
@@ -149,6 +155,7 @@ ctrl_c.take_back = taking_first
 """A library puts a handler in the place of Python's while the query runs, and calls no other."""
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("program", [MAIN, IGNORED, TAKEN], ids=["usual", "ignored", "taken"])
 def test_ctrl_c_ends_a_query(traces: Path, program: str) -> None:
     command = [
@@ -182,6 +189,7 @@ def running_child(pid: int) -> Path:
     return child
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("query", ["select range(1000000000)", "select repeat('x', 3000000000)"])
 def test_a_query_that_needs_too_much_memory_is_refused_it(traces: Path, query: str) -> None:
     command = [sys.executable, "-m", "tracebraid", "sql", str(traces), query, "--memory", "64"]
@@ -197,6 +205,7 @@ def test_a_query_that_needs_too_much_memory_is_refused_it(traces: Path, query: s
     assert len(error.strip().splitlines()) == 1
 
 
+@pytest.mark.full
 def test_a_result_of_many_slices_is_the_same_in_every_form(traces: Path, tmp_path: Path) -> None:
     query = (
         "select range as a, '=' || range as b, [range] as c, sum(range) over (order by range) as d, "
@@ -222,6 +231,7 @@ def test_a_result_of_many_slices_is_the_same_in_every_form(traces: Path, tmp_pat
     assert succeed("sql", traces, "select 1 as a from range(0)", "--csv") == "a\n"
 
 
+@pytest.mark.full
 def test_a_slice_of_narrow_columns_has_no_more_values_than_one_of_wide_columns(traces: Path) -> None:
     """A million bits are 128 KiB, and a million objects of Python as JSON."""
     with database(QueryLimits()) as engine:
@@ -243,6 +253,7 @@ def test_a_result_that_fails_on_its_way_leaves_no_file(form: Format, tmp_path: P
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.full
 def test_it_prints_nothing_but_the_answer(traces: Path) -> None:
     done = run_process("sql", traces, "select rank from steps group by rank order by rank", "--csv")
     assert done == (0, "rank\n0\n1\n", "")

@@ -82,6 +82,7 @@ def _is_stored(linked: AnsweredTrace, key: str) -> bool:
     return not asked
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["devices", "demo"])
 def test_every_stored_answer_is_the_computed_one(stores: dict[str, tuple[Path, Path]], name: str) -> None:
     assert compare_all(*stores[name]) == 2 * len(stored_questions(0))
@@ -107,6 +108,7 @@ def without_tables(stores: dict[str, tuple[Path, Path]], tmp_path: Path) -> Path
     return store
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "command",
     [
@@ -149,6 +151,7 @@ def test_answers_of_another_version_are_not_used(without_tables: Path) -> None:
         tracebraid.analyses.breakdown(job)
 
 
+@pytest.mark.full
 def test_a_rank_that_was_packed_again_is_not_answered_for_what_it_was(
     stores: dict[str, tuple[Path, Path]], devices: Path, tmp_path: Path
 ) -> None:
@@ -164,6 +167,7 @@ def test_a_rank_that_was_packed_again_is_not_answered_for_what_it_was(
     assert_frame_equal(found, expected)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["index", "table"])
 def test_damaged_answers_are_one_clear_error_and_packing_mends_them(
     devices: Path, tmp_path: Path, name: str
@@ -184,6 +188,7 @@ def test_damaged_answers_are_one_clear_error_and_packing_mends_them(
     assert run("analyze", "breakdown", store, "--json") == run("analyze", "breakdown", devices, "--json")
 
 
+@pytest.mark.full
 def test_answers_are_the_same_bytes_with_every_engine(devices: Path, tmp_path: Path) -> None:
     files = []
     for name, engine in (("here", "in-process"), ("elsewhere", PickledFromTheLast())):
@@ -239,6 +244,7 @@ def arguments(command: tuple[str, ...], path: Path) -> list[object]:
     return [*command[:at], path, *command[at:]]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_command_prints_of_a_store_what_it_prints_of_the_traces(
     demo: Path, store: Path, command: tuple[str, ...]
@@ -248,10 +254,12 @@ def test_a_command_prints_of_a_store_what_it_prints_of_the_traces(
     assert of_traces.stdout or of_traces.stderr
 
 
+@pytest.mark.full
 def test_a_comparison_with_a_store_is_that_with_the_traces(demo: Path, store: Path) -> None:
     assert run("diff", store, demo, "--json") == run("diff", demo, demo, "--json")
 
 
+@pytest.mark.full
 def test_tables_of_a_store_are_exported_as_those_of_the_traces(
     demo: Path, store: Path, tmp_path: Path
 ) -> None:

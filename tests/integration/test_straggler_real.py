@@ -13,7 +13,7 @@ from tests.integration.running import run_script
 from tracebraid.model.answers import LateCause
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.full, pytest.mark.torch]
 
 ACTIVE, SLEEP_NS = 9, 50_000_000
 APART_NS = 300_000

@@ -17,7 +17,7 @@ from tools.stress.model import CAPTURED, Outcome, ProblemKind, Scenario, Trial
 from tools.stress.runner import Plan, stress
 from tools.stress.scenarios import SCENARIOS
 
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.full, pytest.mark.torch]
 
 SHORT = ("recordings", "forks", "layouts")
 """Threads, forks and recordings that start and stop at once; children; values of every kind."""

@@ -47,6 +47,7 @@ def losses(folder: Path, steps: int = 14, **options: Any) -> list[float]:
     return found
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("stacks", "kinds"), [(False, OF_OPS), (True, OF_OPS | {"python", "builtin"})], ids=["ops", "stacks"]
 )
@@ -147,12 +148,14 @@ with tracebraid.capture(sys.argv[1], check=False, skip_first=0, wait=0, warmup=0
 """
 
 
+@pytest.mark.full
 def test_a_signal_ends_the_program_at_once(tmp_path: Path) -> None:
     assert run_command(sys.executable, "-c", SIGNALLED, tmp_path / "traces").returncode == -15
     manifest = manifest_of(tmp_path / "traces")
     assert (manifest["ended_by"], manifest[COSTS]) == ("SIGTERM", None)
 
 
+@pytest.mark.full
 def test_a_forked_child_measures_nothing(tmp_path: Path) -> None:
     assert run_command(sys.executable, "-c", FORKED, tmp_path / "traces").returncode == 0
 
@@ -195,6 +198,7 @@ def test_a_manifest_of_another_run_says_nothing_about_a_trace(tmp_path: Path) ->
     assert (linked.capture_facts.costs, linked.capture_facts.cores is None) == (None, False)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("where", ["zip", "store"])
 def test_costs_go_where_the_traces_go(tmp_path: Path, where: str) -> None:
     losses(tmp_path / "traces")
@@ -207,6 +211,7 @@ def test_costs_go_where_the_traces_go(tmp_path: Path, where: str) -> None:
     assert linked.capture_facts.costs is not None
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(
     "content", ["[]", "{", json.dumps({"windows": 3}), json.dumps({"windows": [{"files": 1}]})]
 )

@@ -81,6 +81,7 @@ def run_in(folder: Path, code: str, *options: str, **env: str | None) -> subproc
     )
 
 
+@pytest.mark.full
 def test_the_hostile_folder_leaves_markers_where_it_is_on_the_path(hostile: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import json"], cwd=hostile, capture_output=True, check=False
@@ -89,6 +90,7 @@ def test_the_hostile_folder_leaves_markers_where_it_is_on_the_path(hostile: Path
     assert "json" in ran(hostile)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("first", [[], [""], ["."], ["./."], ["..", "x"]], ids=str)
 def test_a_large_trace_is_read_with_a_worker_and_nothing_of_the_folder_runs(
     hostile: Path, first: list[str]
@@ -101,6 +103,7 @@ def test_a_large_trace_is_read_with_a_worker_and_nothing_of_the_folder_runs(
     assert ran(hostile) == []
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("given", [None, "", ":", ".", "{folder}", "::/nonexistent:."])
 def test_a_module_path_of_the_environment_does_not_bring_the_folder_into_the_worker(
     hostile: Path, given: str | None
@@ -113,6 +116,7 @@ def test_a_module_path_of_the_environment_does_not_bring_the_folder_into_the_wor
     assert ran(hostile) == []
 
 
+@pytest.mark.full
 def test_what_a_customisation_prints_does_not_reach_the_columns(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()
@@ -124,6 +128,7 @@ def test_what_a_customisation_prints_does_not_reach_the_columns(tmp_path: Path) 
     assert (done.stdout, done.returncode) == ("customised\n300 True\n", 0), done.stderr
 
 
+@pytest.mark.full
 @pytest.mark.torch
 def test_the_recorder_is_built_and_nothing_of_the_folder_runs(hostile: Path, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
@@ -135,6 +140,7 @@ def test_the_recorder_is_built_and_nothing_of_the_folder_runs(hostile: Path, tmp
     assert ran(hostile) == []
 
 
+@pytest.mark.full
 @pytest.mark.torch
 def test_the_recorder_is_built_into_a_cache_with_a_relative_name(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
@@ -144,6 +150,7 @@ def test_the_recorder_is_built_into_a_cache_with_a_relative_name(tmp_path: Path)
     assert (tmp_path / done.stdout.strip()).is_file()
 
 
+@pytest.mark.full
 @pytest.mark.torch
 def test_columns_are_written_and_nothing_of_the_folder_runs(hostile: Path) -> None:
     pytest.importorskip("torch")

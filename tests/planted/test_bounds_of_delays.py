@@ -146,6 +146,7 @@ def end_of(scene: Scene) -> int:
     return max(stream.free for stream in scene.streams)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", sorted(set(DELAYS) & {detector.name for detector in rank_detectors()}))
 @settings(deadline=None, derandomize=True, max_examples=8)
 @given(program=acts())
@@ -174,6 +175,7 @@ def two_steps(programs: tuple[list[Act], list[Act]], ns: int) -> Scene:
     return scene
 
 
+@pytest.mark.full
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(acts(), acts(), st.integers(2 * MACRO_NS, 4 * _LONG_NS))
 def test_what_the_host_does_between_steps_costs_no_more_than_is_said(

@@ -62,6 +62,7 @@ def instant_kernels() -> LinkedTrace:
     return scene.linked()
 
 
+@pytest.mark.full
 @settings(deadline=None, derandomize=True, max_examples=20)
 @given(scene=scenes())
 def test_any_scene_has_rows_that_fit(scene: Scene) -> None:
@@ -88,6 +89,7 @@ def without(scene: Scene, *arguments: str) -> Scene:
     return scene
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", [detector.name for detector in rank_detectors()])
 def test_a_pattern_without_shapes_or_correlations_gives_no_error(name: str) -> None:
     detector = next(detector for detector in rank_detectors() if detector.name == name)
@@ -102,6 +104,7 @@ def test_a_pattern_without_shapes_or_correlations_gives_no_error(name: str) -> N
     assert no_steps.height or name in OF_STEPS or not found.height
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("name", [detector.name for detector in rank_detectors()])
 @pytest.mark.parametrize("value", ["[[-1, 3], [3, -1]]", "[[1e9, null], {}]"])
 def test_odd_shapes_give_no_error(name: str, value: str) -> None:

@@ -42,6 +42,7 @@ def saving_of(advice: Advice, detector: str) -> float:
     return float(items.get_column("saving_per_step_ns").sum()) * max(advice.steps, 1)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", WAITED_FOR)
 def test_what_a_pattern_costs_is_saved_in_the_replay(name: str) -> None:
     advice = api.advise(linked(name), 0.0)
@@ -58,6 +59,7 @@ def test_of_evidence_that_is_not_the_time_itself_the_time_is_accounted_for(name:
     assert items.get_column("basis").unique().to_list() == [SavingBasis.ACCOUNTING.value]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", sorted(BETWEEN_RANKS))
 def test_what_a_rank_costs_the_others_is_saved_in_the_replay(name: str) -> None:
     advice = advice_of(name)
@@ -76,6 +78,7 @@ def advice_of(name: str) -> Advice:
     return api.advice_of_ranks(ranks, known, graph, 0.0)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", sorted(DELAYS))
 @settings(deadline=None, derandomize=True, max_examples=2)
 @given(program=acts())
@@ -88,6 +91,7 @@ def test_no_delay_costs_more_than_is_saved_in_the_replay(name: str, program: lis
     assert saving <= trace.timeline.events.get_column("dur_ns").sum()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", sorted(PATTERNS))
 def test_the_accounting_of_a_step_adds_up(name: str) -> None:
     advice = api.advise(PATTERNS[name].scenes[0].linked(), 0.0)

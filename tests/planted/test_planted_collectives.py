@@ -89,6 +89,7 @@ def _matched(job: PlannedJob, missing: Sequence[int]) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("ranks", "hosts"), [(2, (Host(),)), (4, HOSTS), (64, HOSTS)])
 def test_arrivals_transfers_and_waits_are_what_was_planted(ranks: int, hosts: Sequence[Host]) -> None:
     job = planned(ranks, hosts)

@@ -95,6 +95,7 @@ def test_a_device_of_two_kinds_has_no_peak() -> None:
     assert roofline(scene.linked(), peak_bandwidth=1e12, peak_flops=1e12).height == 1
 
 
+@pytest.mark.full
 @steady
 @given(scenes())
 def test_all_that_ops_launch_belongs_to_a_row_whatever_happens(scene: Scene) -> None:

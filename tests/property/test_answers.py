@@ -61,6 +61,7 @@ def by_step(analysis: Analysis) -> dict[str, bool]:
     return {"per_step": True} if "per_step" in analysis.options else {}
 
 
+@pytest.mark.full
 @steady
 @given(scenes())
 def test_every_answer_fits_its_table_and_depends_on_no_other(scene: Scene) -> None:
@@ -73,6 +74,7 @@ def test_every_answer_fits_its_table_and_depends_on_no_other(scene: Scene) -> No
         assert_fits(analysis, analysis.answer(linked, **by_step(analysis)))
 
 
+@pytest.mark.full
 @steady
 @given(scenes(device=False))
 def test_every_answer_can_do_without_a_device(scene: Scene) -> None:
@@ -84,6 +86,7 @@ def test_every_answer_can_do_without_a_device(scene: Scene) -> None:
         assert found.frame.is_empty() or not found.is_unanswerable, analysis.name
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("analysis", rank_analyses(), ids=lambda analysis: analysis.name)
 def test_every_answer_of_a_clean_scene_is_in_order_by_step_too(analysis: Analysis) -> None:
     scene = clean(world_size=2)
@@ -180,6 +183,7 @@ def answered(analysis: JobAnalysis, ranks: Sequence[LinkedTrace]) -> pl.DataFram
     return found
 
 
+@pytest.mark.full
 @steady_jobs
 @given(st.lists(scenes(), min_size=1, max_size=3))
 def test_every_answer_of_random_ranks_fits_its_table_and_depends_on_no_order(found: list[Scene]) -> None:
@@ -190,6 +194,7 @@ def test_every_answer_of_random_ranks_fits_its_table_and_depends_on_no_order(fou
         assert answered(analysis, ranks).equals(answered(analysis, ranks[::-1])), analysis.name
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "scenes_of_job",
     [[], [Scene()], [Scene(), Scene(rank=1)], [clean()], [clean(rank=rank, world_size=3) for rank in (0, 2)]],
@@ -278,6 +283,7 @@ def test_no_member_is_dropped_and_totals_agree(ranks: LinkedRanks) -> None:
         assert by_size["transfer_ns"].sum() == found["transfer_ns"].sum()
 
 
+@pytest.mark.full
 @steady_collectives
 @given(jobs)
 def test_every_answer_of_collectives_fits_its_table(ranks: LinkedRanks) -> None:
@@ -320,6 +326,7 @@ def matched_pairs(job: WideJob, linked: LinkedRanks) -> tuple[int, int, int]:
     return right, pairs(found.get_column("collective")), pairs(found.get_column("true"))
 
 
+@pytest.mark.full
 def test_all_matches_are_right_and_nearly_all_are_found() -> None:
     sums = np.array([matched_pairs(job, linked) for job, linked in wide_jobs()]).sum(axis=0)
     right, found, there = sums.tolist()

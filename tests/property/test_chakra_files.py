@@ -116,6 +116,7 @@ def read(content: bytes) -> Any:
         return chakra.read(path)
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=30)
 @given(st.lists(nodes(), max_size=4), st.lists(attributes(), max_size=2))
 def test_columns_hold_what_protobuf_reads(written: list[Any], of_file: list[Any]) -> None:
@@ -138,6 +139,7 @@ def test_columns_hold_what_protobuf_reads(written: list[Any], of_file: list[Any]
     assert again.nodes.equals(found.nodes.with_columns(pl.col("duration_micros").fill_null(0)))
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=60)
 @given(st.lists(nodes(), min_size=1, max_size=3), st.data())
 def test_damage_loses_no_node_that_protobuf_still_reads(written: list[Any], data: st.DataObject) -> None:
@@ -323,6 +325,7 @@ def _check(linked: LinkedTrace, detail: Detail) -> None:
     check_nodes(rank_nodes(graph, communication_of(graph), detail), graph)
 
 
+@pytest.mark.full
 @settings(max_examples=20, deadline=None)
 @given(trace=traces, detail=details)
 def test_random_ranks_have_their_measured_times(trace: list[Json], detail: Detail) -> None:
@@ -344,6 +347,7 @@ def test_a_step_of_a_random_job_has_its_measured_times(job: PlannedJob, detail: 
     check_nodes(rank_nodes(graph, communication_of(graph), detail), graph)
 
 
+@pytest.mark.full
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scene=scenes())
 def test_random_ranks_keep_their_measured_times(scene: Scene) -> None:
@@ -450,12 +454,14 @@ def runs(items: Sequence[Sequence[Item]]) -> bool:
             return all(at[rank] == len(own) for rank, own in enumerate(items))
 
 
+@pytest.mark.full
 @settings(max_examples=25, deadline=None)
 @given(_EVENTS, st.lists(st.integers(0, 3), min_size=1, max_size=5))
 def test_a_job_in_a_common_order_has_nothing_wrong(events: list[Event], works: list[int]) -> None:
     assert codes([items_of(rank, events) for rank in range(_RANKS)], works) == set()
 
 
+@pytest.mark.full
 @settings(max_examples=30, deadline=None)
 @given(_EVENTS, st.data())
 def test_a_swap_on_a_rank_is_found_where_it_is_a_fault_and_only_there(
@@ -472,6 +478,7 @@ def test_a_swap_on_a_rank_is_found_where_it_is_a_fault_and_only_there(
     assert bool(codes(items, [1]) & {LintCode.DEADLOCK, *differs}) == (not runs(items))
 
 
+@pytest.mark.full
 @settings(max_examples=30, deadline=None)
 @given(_EVENTS, st.data())
 def test_an_event_that_a_rank_lacks_is_found(events: list[Event], data: st.DataObject) -> None:

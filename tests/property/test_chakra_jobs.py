@@ -6,6 +6,7 @@ from collections import defaultdict
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -89,6 +90,7 @@ def program(seed: int, world: int, count: int, pairs: bool) -> MadeJob:
     return job
 
 
+@pytest.mark.full
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 100_000), st.integers(2, 6), st.integers(1, 60), st.booleans())
 def test_a_program_that_ends_ends_in_its_plan_in_its_own_order(
@@ -109,6 +111,7 @@ def test_a_program_that_ends_ends_in_its_plan_in_its_own_order(
         assert (np.minimum.accumulate(ends[::-1])[::-1] > ordered.get_column("start_ns").to_numpy()).all()
 
 
+@pytest.mark.full
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 100_000), st.integers(2, 5), st.integers(1, 40))
 def test_whatever_is_damaged_nobody_waits_for_ever_and_nothing_is_dropped(
@@ -142,6 +145,7 @@ def test_whatever_is_damaged_nobody_waits_for_ever_and_nothing_is_dropped(
     assert (plan.communication.get_column("comm_size") > 0).all()
 
 
+@pytest.mark.full
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 100_000), st.sampled_from([4, 8]), st.data())
 def test_worlds_that_are_shrunk_or_replicated_end_too(seed: int, world: int, data: st.DataObject) -> None:
@@ -232,6 +236,7 @@ def transformer_jobs(draw: st.DrawFn) -> TransformerJob:
     return TransformerJob(model, training, DEVICE, Parallelism(*degrees, fully_sharded=draw(st.booleans())))
 
 
+@pytest.mark.full
 @settings(max_examples=40, deadline=None)
 @given(transformer_jobs())
 def test_no_transformer_can_hang(job: TransformerJob) -> None:

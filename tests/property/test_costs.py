@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -127,6 +128,7 @@ FORMULA_NAMES = sorted(
 RULE_ARGUMENTS = st.lists(st.tuples(DIMS, st.sampled_from(TYPES), DIMS, WORDS), max_size=12)
 
 
+@pytest.mark.full
 @steady_rules
 @given(
     st.sampled_from(FORMULA_NAMES), RULE_ARGUMENTS, RULE_ARGUMENTS, st.one_of(st.none(), st.integers(-1, 4))
@@ -199,6 +201,7 @@ def assert_adds_up(linked: LinkedTrace) -> None:
         assert found.to_list() == peaks.get_column("peak_bytes").to_list()
 
 
+@pytest.mark.full
 @steady_memory
 @given(rows=changes, total=st.none() | st.integers(-100, 100))
 def test_any_instants_give_an_answer_whose_rows_add_up(
@@ -214,6 +217,7 @@ def test_any_instants_give_an_answer_whose_rows_add_up(
     assert_adds_up(linked)
 
 
+@pytest.mark.full
 @steady_memory
 @given(scene=random_scenes.scenes())
 def test_the_peak_of_a_random_run_is_its_allocators(scene: Scene) -> None:
@@ -224,6 +228,7 @@ def test_the_peak_of_a_random_run_is_its_allocators(scene: Scene) -> None:
     assert_adds_up(linked)
 
 
+@pytest.mark.full
 @steady_memory
 @given(rows=st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=30))
 def test_each_allocation_is_paired_with_the_next_release_at_its_address(rows: list[tuple[int, int]]) -> None:
@@ -262,6 +267,7 @@ def sums(found: Comparison) -> tuple[int, ...]:
     return found.parts.select(pl.col(_SUMS).sum()).row(0)
 
 
+@pytest.mark.full
 @settings(max_examples=15, deadline=None)
 @given(scenes(), scenes())
 def test_parts_add_up_and_exchanged_runs_negate(first: Scene, second: Scene) -> None:

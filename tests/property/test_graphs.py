@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -103,6 +104,7 @@ def test_dependencies_hold_in_time_but_for_rounding(trace: list[Json]) -> None:
     assert all(one >= -TOLERANCE_NS for one in slack)
 
 
+@pytest.mark.full
 @steady
 @given(events)
 def test_the_same_trace_gives_the_same_dependencies(trace: list[Json]) -> None:
@@ -130,6 +132,7 @@ def job(drawn: list[tuple[int, int, int, int, bool]]) -> list[Json]:
     return made
 
 
+@pytest.mark.full
 @steady
 @given(steps, parents)
 def test_nodes_of_et_plus_close_no_cycle_in_the_order_in_which_they_are_run(
@@ -205,6 +208,7 @@ def jobs(draw: Callable[..., int]) -> PlannedJob:
     return job
 
 
+@pytest.mark.full
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(job=jobs(), missing=st.booleans())
 def test_joined_graphs_reproduce_what_was_measured(job: PlannedJob, missing: bool) -> None:

@@ -47,6 +47,7 @@ SOME = settings(deadline=None, derandomize=True, max_examples=25)
 """Each example is written, read and linked."""
 
 
+@pytest.mark.full
 @SOME
 @given(scenes())
 def test_the_parts_add_up_to_the_device_s_time(scene: Scene) -> None:
@@ -64,6 +65,7 @@ def test_the_parts_add_up_to_the_device_s_time(scene: Scene) -> None:
     assert (sequences.get_column("length") * sequences.get_column("count")).sum() == len(launched)
 
 
+@pytest.mark.full
 @SOME
 @given(scenes())
 def test_short_kernels_are_the_lower_bins_of_the_histogram(scene: Scene) -> None:
@@ -160,6 +162,7 @@ def test_over_several_windows_too_nothing_is_sure_of_what_recurs(many: int, few:
     assert np.all(align(np.tile(pattern, many), np.tile(pattern, few)).unambiguous == NONE)
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("inserted", [0, 1, 500, 3000])
 def test_long_sequences_over_many_windows(inserted: int) -> None:
     random = np.random.default_rng(inserted)
@@ -299,6 +302,7 @@ def test_the_time_at_full_length_is_that_of_the_series(scene: Scene) -> None:
     assert by_step.get_column("full_ns").sum() == table.get_column("full_ns").sum()
 
 
+@pytest.mark.full
 @steady
 @given(scenes())
 def test_stretches_are_those_that_a_plain_loop_finds(scene: Scene) -> None:
@@ -427,6 +431,7 @@ def servers(draw: st.DrawFn) -> Scene:
     return scene
 
 
+@pytest.mark.full
 @steady_iterations
 @given(servers())
 def test_iterations_are_those_planted(scene: Scene) -> None:
@@ -441,6 +446,7 @@ def test_iterations_are_those_planted(scene: Scene) -> None:
         assert row["start_ns"] + row["span_ns"] == max(ends)
 
 
+@pytest.mark.full
 @steady_iterations
 @given(servers())
 def test_answers_add_up_to_the_iterations(scene: Scene) -> None:
@@ -457,6 +463,7 @@ def test_answers_add_up_to_the_iterations(scene: Scene) -> None:
     assert by_step.get_column("device_ns").sum() == times.get_column("device_ns").sum()
 
 
+@pytest.mark.full
 @steady_iterations
 @given(servers())
 def test_covered_time_is_the_union_of_the_spans(scene: Scene) -> None:
@@ -473,6 +480,7 @@ def test_covered_time_is_the_union_of_the_spans(scene: Scene) -> None:
         assert row["covered_ns"] == covered
 
 
+@pytest.mark.full
 @steady_iterations
 @given(servers())
 def test_replays_are_those_planted(scene: Scene) -> None:

@@ -324,6 +324,7 @@ def _recorded(frame: pl.DataFrame, lost: float, random: np.random.Generator) -> 
     return frame.filter(pl.Series(keep))
 
 
+@pytest.mark.full
 @settings(max_examples=40, derandomize=True, deadline=None)
 @given(jobs())
 def test_no_member_is_matched_wrongly_and_nearly_all_are_found(made: tuple[MadeJob, pl.DataFrame]) -> None:
@@ -340,6 +341,7 @@ def test_no_member_is_matched_wrongly_and_nearly_all_are_found(made: tuple[MadeJ
     assert (matched.collectives.get_column("ranks").list.len() > 1).all()
 
 
+@pytest.mark.full
 @settings(max_examples=20, derandomize=True, deadline=None)
 @given(jobs(), st.randoms(use_true_random=False))
 def test_the_order_of_rows_does_not_matter(made: tuple[MadeJob, pl.DataFrame], shuffle: object) -> None:
@@ -495,6 +497,7 @@ def test_offsets_are_exact_where_ends_are_the_same_moment(plan: WidePlan) -> Non
     assert outside(clocks).is_empty()
 
 
+@pytest.mark.full
 @steady_clocks
 @given(plans(jitter=0))
 def test_aligned_ends_are_the_same_moment_all_along_the_trace(plan: WidePlan) -> None:
@@ -518,6 +521,7 @@ def test_the_truth_is_within_the_interval_where_ends_do_not_agree(plan: WidePlan
     assert ((low <= clocks.get_column("offset_ns")) & (clocks.get_column("offset_ns") <= high)).all()
 
 
+@pytest.mark.full
 def test_offsets_are_within_a_microsecond_and_drifts_within_their_interval_where_ends_jitter_little() -> None:
     random = np.random.default_rng(13)
     errors, drifts, measured = [], 0, 0
@@ -534,6 +538,7 @@ def test_offsets_are_within_a_microsecond_and_drifts_within_their_interval_where
     assert drifts / measured >= 0.95
 
 
+@pytest.mark.full
 @steady_clocks
 @given(plans(jitter=1_000))
 def test_no_collective_ends_before_all_have_arrived(plan: WidePlan) -> None:

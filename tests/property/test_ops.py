@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -251,6 +252,7 @@ def assert_tree_adds_up(frame: pl.DataFrame) -> None:
             assert row[f"{time}_total_ns"] == row[f"{time}_self_ns"] + of_children[path or ""] * bool(path)
 
 
+@pytest.mark.full
 @steady_modules
 @given(acts())
 def test_modules_have_the_times_that_were_planted(actions: list[Act]) -> None:
@@ -266,6 +268,7 @@ def test_modules_have_the_times_that_were_planted(actions: list[Act]) -> None:
     assert_tree_adds_up(frame)
 
 
+@pytest.mark.full
 @steady_modules
 @given(acts())
 def test_steps_add_up_to_the_whole(actions: list[Act]) -> None:
@@ -282,6 +285,7 @@ def all_times(linked: LinkedTrace) -> tuple[int, int]:
     return int(linked.host_tree["exclusive_ns"].sum()), int(device_events(linked)["dur_ns"].sum())
 
 
+@pytest.mark.full
 @steady_modules
 @given(scenes())
 def test_parts_of_any_scene_add_up(scene: Scene) -> None:
@@ -295,6 +299,7 @@ def test_parts_of_any_scene_add_up(scene: Scene) -> None:
         assert ops(linked, by=[key.value])["host_self_ns"].sum() == linked.host_tree["op_exclusive_ns"].sum()
 
 
+@pytest.mark.full
 @steady_modules
 @given(scenes())
 def test_annotations_of_any_scene_have_the_work_that_was_launched_in_them(scene: Scene) -> None:
@@ -328,6 +333,7 @@ FRAME_TIMES = ("self_ns", "total_ns", "count")
 MOST = 4
 
 
+@pytest.mark.full
 @steady_flames
 @given(scenes())
 def test_frames_add_up_to_what_the_analyses_answer(scene: Scene) -> None:

@@ -165,6 +165,7 @@ def assert_same(found: Timeline, expected: Timeline) -> None:
     assert (found.rank, found.base_time_ns) == (1, 5)
 
 
+@pytest.mark.full
 @EXAMPLES
 @given(pair=pairs(), chunk_bytes=st.integers(1, 400))
 def test_any_layout_in_any_chunks_reads_to_the_same_tables(
@@ -422,6 +423,7 @@ def frames(draw: st.DrawFn, table: Table) -> pl.DataFrame:
     )
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", STORED_TABLES)
 @settings(max_examples=12)
 @given(data=st.data())
@@ -474,6 +476,7 @@ FINDINGS = st.sampled_from(FindingCode).flatmap(
 )
 
 
+@pytest.mark.full
 @given(FINDINGS)
 def test_a_finding_comes_back_as_it_was_though_its_path_is_no_text(
     tmp_path_factory: pytest.TempPathFactory, finding: Finding

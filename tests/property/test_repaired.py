@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +92,7 @@ def parents(found: dict[int, Json]) -> dict[int, int]:
     return {this: one["ctrl_deps"] for this, one in found.items()}
 
 
+@pytest.mark.full
 @given(forests, st.data())
 @steady
 def test_the_true_parents_come_back_from_any_others_and_stay(
@@ -131,6 +133,7 @@ def test_true_parents_stay_whatever_kineto_has_lost(forests: list[Forest], data:
         assert done.changed == ()
 
 
+@pytest.mark.full
 @given(forests, st.data())
 @steady
 def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(
@@ -152,6 +155,7 @@ def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(
         assert linked.findings == ()
 
 
+@pytest.mark.full
 @given(forests, st.data())
 @steady
 def test_a_right_tree_stays_whatever_python_frames_there_are(

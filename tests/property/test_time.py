@@ -113,6 +113,7 @@ def events_of(drawn: list[Work], steps: Pairs) -> list[Json]:
     return found
 
 
+@pytest.mark.full
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
 @settings(steady, max_examples=40)
 def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn: list[Work], steps: Pairs) -> None:
@@ -133,6 +134,7 @@ def test_a_breakdown_is_what_counting_every_nanosecond_gives(drawn: list[Work], 
         assert row["idle_ns"] == len(window - compute - communication - memory)
 
 
+@pytest.mark.full
 @given(work, st.lists(st.tuples(st.integers(0, 70), st.integers(0, 40)), max_size=3))
 @settings(steady, max_examples=40)
 def test_a_breakdown_has_a_row_per_busy_device_over_all_and_for_each_step(
@@ -253,6 +255,7 @@ def check_communication(linked: LinkedTrace) -> None:
         assert sorted(summed, key=repr) == sorted(exposed.rows(), key=repr)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("device", [True, False], ids=["device", "host"])
 @steady_parts
 @given(st.data())
@@ -266,6 +269,7 @@ HOST_NAMES = ["aten::mm", "c10d::allreduce_", "gloo:all_reduce", "record_param_c
 HOST_OPS = st.tuples(st.sampled_from(HOST_NAMES), st.integers(0, 60), st.integers(0, 30), st.integers(1, 3))
 
 
+@pytest.mark.full
 @steady_parts
 @given(
     st.lists(HOST_OPS, max_size=12), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40)), max_size=3)
@@ -287,6 +291,7 @@ def category(name: str) -> str:
     return "cpu_op" if "::" in name or name == "record_param_comms" else "user_annotation"
 
 
+@pytest.mark.full
 @steady_parts
 @given(scenes())
 def test_a_sound_trace_gives_no_doubt(scene: Scene) -> None:
@@ -323,12 +328,14 @@ def assert_adds_up(linked: LinkedTrace) -> None:
         assert ((shares - 1).abs() < 1e-9).all()
 
 
+@pytest.mark.full
 @given(st.one_of(scenes(), scenes(device=False)))
 @settings(steady_parts, max_examples=50)
 def test_the_parts_of_idle_time_add_up(scene: Scene) -> None:
     assert_adds_up(scene.linked())
 
 
+@pytest.mark.full
 @given(work, steps)
 @settings(steady_parts, max_examples=25)
 def test_the_parts_add_up_where_steps_overlap_and_nothing_was_launched(
@@ -337,6 +344,7 @@ def test_the_parts_add_up_where_steps_overlap_and_nothing_was_launched(
     assert_adds_up(linked_of(events_of(drawn, drawn_steps)))
 
 
+@pytest.mark.full
 @given(scenes())
 @settings(steady_parts, max_examples=25)
 def test_parts_follow_each_other_without_a_hole(scene: Scene) -> None:
@@ -348,6 +356,7 @@ def test_parts_follow_each_other_without_a_hole(scene: Scene) -> None:
         assert ends[-1] - starts[0] == parts.item(0, "gap_ns")
 
 
+@pytest.mark.full
 @given(scenes())
 @settings(steady_parts, max_examples=25)
 def test_the_host_is_late_until_it_launches_what_ends_the_gap(scene: Scene) -> None:
@@ -418,6 +427,7 @@ def _check_parts(rows: pl.DataFrame) -> None:
         assert values["launch_bound_share"] <= values["idle_share"] + 1e-9
 
 
+@pytest.mark.full
 @given(scenes())
 @steady_metrics
 def test_metrics_of_any_program_are_in_their_ranges(scene: Scene) -> None:
@@ -430,6 +440,7 @@ def test_an_empty_trace_has_no_metric() -> None:
     assert found.get_column("value").is_null().all()
 
 
+@pytest.mark.full
 def test_what_is_asked_for_alone_is_as_among_all() -> None:
     linked = clean().linked()
     every = metrics(linked)

@@ -37,6 +37,7 @@ def starts_python(source: str) -> list[int]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_only_the_module_for_it_starts_python() -> None:
     assert set(in_modules(lambda module: starts_python(module.read_text()))) == STARTS

@@ -53,6 +53,7 @@ def judged_sentences(text: str) -> list[int]:
     return lines
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_no_code_compares_searches_or_cuts_a_sentence() -> None:
     assert in_modules(lambda module: judged_sentences(module.read_text())) == {}
@@ -125,6 +126,7 @@ def names_written(module: ast.Module, enum: str) -> set[str]:
     }
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("enum", [FindingCode, FindingCase])
 def test_each_member_is_used_where_something_is_found(enum: type[FindingCode] | type[FindingCase]) -> None:
@@ -177,6 +179,7 @@ def details_missing(text: str) -> list[tuple[str, list[str]]]:
     return missing
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_finding_has_the_details_that_its_sentence_names() -> None:
     assert in_modules(lambda module: details_missing(module.read_text())) == {}

@@ -45,6 +45,7 @@ def test_a_public_package_exposes_nothing_but_its_list(module: ModuleType) -> No
     assert dir(module) == sorted(module.__all__)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "name", ["tracebraid", "tracebraid.chakra", "tracebraid.plugins", "tracebraid.results"]
 )
@@ -95,6 +96,7 @@ def test_public_functions_and_classes_are_documented(module: ModuleType) -> None
     assert [each for each in found if callable(each) and not inspect.getdoc(each)] == []
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "module",
     [

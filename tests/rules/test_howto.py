@@ -48,6 +48,7 @@ def test_there_are_ten_questions_at_least() -> None:
     assert len({title for title, _ in blocks()}) > 10
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(("title", "code"), blocks()[1:], ids=lambda text: text[:40])
 def test_the_code_runs_and_answers(
     title: str, code: str, names: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -65,6 +66,7 @@ def test_the_walk_asks_for_causes_blame_efficiency_and_memory() -> None:
     assert {"idle_causes", "idle_blame", "roofline", "memory_at_peak"} <= asked
 
 
+@pytest.mark.full
 def test_commands_print_what_the_page_shows() -> None:
     tool = ROOT / "tools" / "write_howto_output.py"
     done = subprocess.run([sys.executable, tool, "--check"], check=False)

@@ -197,6 +197,7 @@ def test_only_the_recorders_take_torch_from_where_it_is_imported() -> None:
     assert takers == {"recorders"}
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("modules", "absent"),
     [

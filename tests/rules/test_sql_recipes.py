@@ -16,12 +16,14 @@ def test_there_are_recipes_for_hosts_and_for_devices() -> None:
     assert of_devices.count(True) > 7
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_page_shows_what_its_queries_answer() -> None:
     assert rendered() == PAGE.read_text(encoding="utf-8"), "run python tools/write_sql_recipes.py"
     assert "```text\n```" not in PAGE.read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_figures_of_recipes_are_those_of_the_analyses(tmp_path: Path) -> None:
     job = device_job(tmp_path / "job")

@@ -54,21 +54,25 @@ def test_the_help_loads_no_command_and_nothing_that_a_command_needs() -> None:
     assert [name for name in COMMANDS if f"  {name} " not in text] == []
 
 
+@pytest.mark.full
 def test_the_version_is_printed_without_the_library_that_reads_options() -> None:
     text, modules = loaded_by("--version")
     assert text.split()[0] == "tracebraid"
     assert modules & (HEAVY | {"typer", "click", "tracebraid.cli.commands"}) == set()
 
 
+@pytest.mark.full
 def test_the_version_is_the_same_where_an_option_stands_beside_it() -> None:
     assert loaded_by("--version", "info")[0] == loaded_by("--version")[0]
 
 
+@pytest.mark.full
 def test_a_command_does_load_what_it_needs() -> None:
     """The rule above can fail."""
     assert "polars" in loaded_by("link", "--help")[1]
 
 
+@pytest.mark.full
 def test_numba_is_loaded_for_what_it_makes_faster_alone(demo: Path) -> None:
     """It is an extra, and slow to load: loops over the graph of a small trace run as Python."""
     code = "import sys, tracebraid; [getattr(tracebraid, name) for name in tracebraid.__all__]; print(*sys.modules)"
@@ -79,6 +83,7 @@ def test_numba_is_loaded_for_what_it_makes_faster_alone(demo: Path) -> None:
     assert "numba" in loaded_by("critical-path", str(demo))[1]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("command", "most"), OWN_MODULES.items(), ids=["summary", "analyze breakdown"])
 def test_a_question_imports_what_it_needs(command: tuple[str, ...], most: int, demo: Path) -> None:
     text, modules = loaded_by(*command, str(demo))

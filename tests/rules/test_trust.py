@@ -111,11 +111,13 @@ def text_runners_of(text: str) -> set[str]:
     return found
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_only_these_modules_could_run_or_send_anything() -> None:
     assert in_modules(risky_imports) == {module: libraries for module, (libraries, _) in IMPORTERS.items()}
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_nothing_runs_text() -> None:
     """The set-up of a captured program runs the `sitecustomize` that it hides, as Python would have."""

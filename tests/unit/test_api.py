@@ -41,6 +41,7 @@ def run(code: str, *arguments: object) -> str:
     return done.stdout
 
 
+@pytest.mark.full
 def test_every_public_function_stays_callable_after_use(tmp_path: Path) -> None:
     """Loading a name lazily also loads rooms, and a room of the same name must not take its place."""
     code = (
@@ -56,6 +57,7 @@ def test_every_public_function_stays_callable_after_use(tmp_path: Path) -> None:
     assert run(code, *pair(tmp_path)) == "fine\n"
 
 
+@pytest.mark.full
 def test_link_is_a_function_whatever_was_imported_before(tmp_path: Path) -> None:
     code = "import sys, tracebraid.api; print(tracebraid.link(*sys.argv[1:]).coverage.host_ops.linked)"
     assert run(code, *pair(tmp_path)) == "2\n"
@@ -139,6 +141,7 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(("question", "declared"), QUESTIONS)
 def test_a_job_is_answered_by_the_answers_of_its_ranks(
     tmp_path: Path, question: Question, declared: Table
@@ -182,6 +185,7 @@ def test_info_tells_either_kind_of_file(tmp_path: Path) -> None:
     assert found.span_ns == 100_000
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("index", [0, 1])
 def test_info_reads_standard_input(tmp_path: Path, index: int) -> None:
     code = "from tracebraid import api; print(api.info('-').kind)"

@@ -35,6 +35,7 @@ print([check(7, 100), check(-7, 1 << 15), *(check(step, count) for step, count i
 """
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("last", "loads"),
     [
@@ -52,6 +53,7 @@ def test_a_loop_gives_the_same_as_python_and_as_machine_code(last: str, loads: b
     assert (before, after) == ("False", str(loads))
 
 
+@pytest.mark.full
 def test_a_job_is_answered_alike_as_python_and_as_machine_code(demo: Path) -> None:
     code = "import sys, {}; sys.argv = ['', 'advise', '--json', {!r}]; from tracebraid.cli.main import run; run()"
     answers = [

@@ -69,6 +69,7 @@ def test_without_hard_links_a_name_is_still_taken_once(
     assert inside(tmp_path) == ["a"]
 
 
+@pytest.mark.full
 def test_of_many_processes_that_want_one_name_one_gets_it(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from tracebraid.errors import OutputError\n"

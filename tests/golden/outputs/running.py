@@ -53,10 +53,11 @@ class Runner:
     Args:
         folder: an empty one, for the traces.
         keep: where each output is written in full, too.
+        one_form: run each line once: its first form, such as the narrowest terminal, stands for the others.
     """
 
-    def __init__(self, folder: Path, keep: Path | None = None) -> None:
-        self.folder, self._keep = folder.resolve(), keep
+    def __init__(self, folder: Path, keep: Path | None = None, one_form: bool = False) -> None:
+        self.folder, self._keep, self._one_form = folder.resolve(), keep, one_form
         self._inputs = Inputs(self.folder, lambda line: _run_here(shlex.split(line), None, self.folder))
         self._opened: dict[str, tracebraid.Job] = {}
 
@@ -77,7 +78,7 @@ class Runner:
         found: dict[str, list[str]] = {}
         text: list[str] = []
         details: list[str] = []
-        forms = case.forms.split()
+        forms = case.forms.split()[: 1 if self._one_form else None]
         for form in forms:
             option = "" if form.isdecimal() or form == "pipe" else f" --{form}"
             with self.running(case.line + option, int(form) if form.isdecimal() else None) as output:

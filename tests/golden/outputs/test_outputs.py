@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import subprocess
 import sys
 
@@ -10,26 +11,36 @@ import pytest
 
 from tests.conftest import find_real_traces
 from tests.golden.outputs.cases import NEEDS_MORE, SLOW, TOPICS, commands_in
-from tests.golden.outputs.records import EXPECTED, sections_of, text_of
+from tests.golden.outputs.records import EXPECTED, first_forms, sections_of, text_of
 from tests.golden.outputs.running import Runner
 
 _MOST_BYTES = 280_000
+FULL = {"advise_patterns", "analyze_others", "damaged", "real_traces", "wrong_usage"}
+"""Topics that the gate leaves to the full suite: others run the same commands on plain traces."""
 _SHOWN = 60
 """Lines of a difference that a failure shows."""
 
 
 @pytest.fixture(scope="module")
-def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
-    return Runner(tmp_path_factory.mktemp("golden"))
+def runner(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Runner:
+    return Runner(tmp_path_factory.mktemp("golden"), one_form=request.config.getoption("gate"))
 
 
 @pytest.mark.parametrize(
-    "topic", [pytest.param(topic, marks=[pytest.mark.slow] * (topic in SLOW)) for topic in TOPICS]
+    "topic",
+    [
+        pytest.param(topic, marks=[pytest.mark.slow] * (topic in SLOW) + [pytest.mark.full] * (topic in FULL))
+        for topic in TOPICS
+    ],
 )
-def test_commands_print_and_write_what_they_did(topic: str, runner: Runner) -> None:
+def test_commands_print_and_write_what_they_did(
+    topic: str, runner: Runner, request: pytest.FixtureRequest
+) -> None:
     if topic == "real_traces" and find_real_traces() is None:
         pytest.skip("needs the real traces: set TRACEBRAID_TRACES to their folder")
     golden = (EXPECTED / f"{topic}.txt").read_text("utf-8").splitlines()
+    if request.config.getoption("gate"):
+        golden = first_forms(golden)
     found = text_of(runner.sections(topic)).splitlines()
     lines = list(difflib.unified_diff(golden, found, f"expected/{topic}.txt", "this checkout", lineterm=""))
     if lines:
@@ -41,12 +52,14 @@ def test_commands_print_and_write_what_they_did(topic: str, runner: Runner) -> N
         pytest.fail("\n".join([*lines[:_SHOWN], *more, anew]), pytrace=False)
 
 
-@pytest.mark.parametrize("line", ["summary small", "analyze breakdown job --csv", "advise nothing"])
-def test_a_process_of_its_own_prints_the_same(line: str, runner: Runner) -> None:
+@pytest.mark.full(keep=1)
+@pytest.mark.parametrize("line", ["summary demo --json", "analyze launch_events job", "advise nothing"])
+def test_a_process_of_its_own_with_more_threads_prints_the_same(line: str, runner: Runner) -> None:
     with runner.running(line, None) as here:
         argv = [sys.executable, "-m", "tracebraid", *line.split()]
+        environment = {**os.environ, "POLARS_MAX_THREADS": "3"}
         done = subprocess.run(
-            argv, cwd=runner.folder, capture_output=True, text=True, encoding="utf-8", check=False
+            argv, cwd=runner.folder, env=environment, capture_output=True, encoding="utf-8", check=False
         )
         assert (done.returncode, done.stdout, done.stderr) == (here.code, here.stdout, here.stderr)
 

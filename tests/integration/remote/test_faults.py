@@ -158,6 +158,7 @@ def test_a_rank_that_cannot_be_read_does_not_stop_the_others(stub: Stub) -> None
         _ = job[1].timeline
 
 
+@pytest.mark.full
 def test_a_folder_of_100_000_objects_is_listed_by_pages(stub: Stub) -> None:
     stub.listed = [f"many/step_{number:06d}.txt" for number in range(100_000)]
     files = file_system_of("s3://bucket/many")

@@ -46,6 +46,7 @@ def job(s3: Any) -> str:
     return upload(s3, tracebraid.demo_path(), "runs/job")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "command",
     [
@@ -85,6 +86,7 @@ def test_exported_tables_and_et_plus_are_the_same(job: str, tmp_path: Path) -> N
             assert here == (tmp_path / right / name).read_bytes(), name
 
 
+@pytest.mark.full
 def test_a_process_of_its_own_reads_s3(job: str) -> None:
     """As users start it, with the environment alone."""
     found = succeed("info", f"{job}/kineto_trace_0.json.gz", "--json", by=run_process)
@@ -109,6 +111,7 @@ def test_windows_of_a_capture_are_found(s3: Any, tmp_path: Path) -> None:
     assert tracebraid.open(url, window=0).files[1].et == f"{url}/window_0/torch_et_1.json.gz"
 
 
+@pytest.mark.full
 def test_pack_reads_urls_and_packs_again_only_what_changed(s3: Any, tmp_path: Path) -> None:
     url = upload(s3, tracebraid.demo_path(), "packed")
     first = tracebraid.pack(url, tmp_path / "job.tbstore")
@@ -153,6 +156,7 @@ def test_without_credentials_the_variables_are_named(job: str) -> None:
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in told
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("form", ["zip", "tar", "gztar"])
 def test_an_archive_on_s3_is_a_folder(s3: Any, form: str, tmp_path: Path) -> None:
     archive = Path(shutil.make_archive(str(tmp_path / "job"), form, tracebraid.demo_path()))

@@ -57,6 +57,7 @@ def test_every_detector_has_its_pattern() -> None:
     assert sorted(PATTERNS) == sorted(set(ALL) - EXAMINED)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_only_its_detector_finds_a_pattern(pattern: str) -> None:
@@ -66,6 +67,7 @@ def test_only_its_detector_finds_a_pattern(pattern: str) -> None:
     assert pattern in WITHOUT_WAIT or least <= sum(ns for _, ns in found) <= most
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("pattern", sorted(set(PATTERNS) - WITHOUT_WAIT))
 def test_evidence_names_events_of_the_trace(pattern: str) -> None:
     evidence = advice_on(pattern).evidence
@@ -75,6 +77,7 @@ def test_evidence_names_events_of_the_trace(pattern: str) -> None:
     assert (evidence.get_column("saving_ns") <= long).all()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("traces", [clean().linked(), training_loop().linked()], ids=["clean", "loop"])
 def test_nothing_is_found_where_nothing_is_wrong(traces: LinkedTrace) -> None:
@@ -83,6 +86,7 @@ def test_nothing_is_found_where_nothing_is_wrong(traces: LinkedTrace) -> None:
     assert not advice.is_unanswerable
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_job_is_read_once_however_often_it_is_asked(tmp_path: Path) -> None:
     job = api.open(write_ranks(tmp_path, PATTERNS["rank-imbalance"].scenes))
@@ -109,6 +113,7 @@ def host_steps(slow: str, kind: str, steps: int = 3) -> Scene:
     return scene
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("slow", "kind", "detector"),
@@ -132,6 +137,7 @@ def test_without_a_device_the_hosts_time_counts(slow: str, kind: str, detector: 
         assert advice.items.item(0, "call_site") == slow
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "expected"),
@@ -269,6 +275,7 @@ def _loads_at_first(host: Thread, _: Stream, number: int) -> None:
         host.load_data(20 * _OP_NS)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "steps"), [(_waits_for_nothing, 4), (_copies_beside_work, 4), (_loads_at_first, 3)]
@@ -408,6 +415,7 @@ def declare(folder: Path, **entries: str) -> None:
     (info / "entry_points.txt").write_text(f"[tracebraid.detectors]\n{lines}\n")
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.usefixtures("install")
 @pytest.mark.parametrize(
@@ -425,6 +433,7 @@ def test_a_function_or_a_detector_is_used_as_any_other(
     assert advice.findings == ()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.usefixtures("install")
 @pytest.mark.parametrize(
@@ -495,6 +504,7 @@ def test_names_are_codes_and_each_stands_once() -> None:
     assert all(detector.title and detector.change for detector in api.detectors())
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenes())

@@ -449,6 +449,7 @@ def test_a_tenth_of_times_far_off_and_noise_of_5_percent_leave_it_within_10_perc
     assert found["beta_low_bytes_per_s"] < found["beta_bytes_per_s"] < found["beta_high_bytes_per_s"]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_truth_is_in_its_interval_in_nine_of_ten_cases_at_least() -> None:
     inside = np.zeros(2)

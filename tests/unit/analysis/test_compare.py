@@ -58,6 +58,7 @@ def test_the_same_program_has_no_difference() -> None:
     assert not found.ops.get_column("significant").any()
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @cases(
     "change, changed_ops, changed_kernels",
@@ -233,6 +234,7 @@ def on_h100(scene: Scene) -> Scene:
     return scene
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @cases(
     "scene, expected",
@@ -250,6 +252,7 @@ def test_what_differs_beside_the_program_is_noticed(scene: Scene, expected: list
     assert cautions(profile_of(), profile_of(scene)) == expected
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @cases(
     "steps, drifts",
@@ -268,6 +271,7 @@ def test_the_same_file_twice_is_noticed() -> None:
     assert cautions(same, same) == [CautionCode.SAME_FILES]
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "value", "expected"),

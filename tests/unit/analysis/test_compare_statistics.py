@@ -129,6 +129,7 @@ def remembering(rng: np.random.Generator, shape: tuple[int, int], memory: float)
     return np.rint(1e8 * (1 + 0.02 * found)).astype(np.int64)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "memory", "most"), [(60, 0.5, 0.02), (60, 0.8, 0.02), (20, 0.8, 0.06)])
 def test_steps_that_resemble_the_one_before_count_for_fewer(count: int, memory: float, most: float) -> None:
@@ -226,6 +227,7 @@ def slower(run: RunProfile, share: float) -> RunProfile:
     return replace(run, spans=run.spans + more, parts=parts.drop("more"))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "skewed", "spikes"])
 def test_two_halves_of_a_run_do_not_differ(noise: str) -> None:
@@ -234,6 +236,7 @@ def test_two_halves_of_a_run_do_not_differ(noise: str) -> None:
     assert alarms <= MOST_FALSE_ALARMS
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_of_two_halves_of_a_run_no_part_op_or_kernel_differs_either() -> None:
     run, rng, alarms = real_like("skewed"), np.random.default_rng(SEED), 0
@@ -246,6 +249,7 @@ def test_of_two_halves_of_a_run_no_part_op_or_kernel_differs_either() -> None:
     assert alarms <= MOST_FALSE_ALARMS
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "skewed", "spikes"])
 def test_bootstrapped_steps_of_a_run_do_not_differ_and_3_percent_are_found(noise: str) -> None:
@@ -260,6 +264,7 @@ def test_bootstrapped_steps_of_a_run_do_not_differ_and_3_percent_are_found(noise
     assert hits >= 0.95 * RESAMPLINGS
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "skewed"])
 def test_parts_of_drawn_steps_add_up_and_a_slower_op_is_found(noise: str) -> None:
@@ -273,6 +278,7 @@ def test_parts_of_drawn_steps_add_up_and_a_slower_op_is_found(noise: str) -> Non
         assert (row["part"], row["op"], row["significant"]) == (DiffPart.COMPUTE.value, "aten::addmm", True)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "change"),

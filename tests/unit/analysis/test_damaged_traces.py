@@ -19,6 +19,7 @@ from tracebraid.model.step import PROFILER_STEP
 ANALYSES = [analysis for analysis in catalog() if not isinstance(analysis, JobAnalysis)]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES)
 def test_every_answer_has_its_schema_and_finite_numbers(name: str) -> None:
@@ -35,6 +36,7 @@ def test_every_answer_has_its_schema_and_finite_numbers(name: str) -> None:
     assert kernels(linked).get_column("count").sum() == len(linked.timeline.of_role(Role.DEVICE_WORK))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES)
 def test_every_detector_finds_what_its_schema_allows(name: str) -> None:

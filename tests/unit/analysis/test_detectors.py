@@ -201,6 +201,7 @@ def late_job(cause: Cause, ns: int) -> pl.DataFrame:
     return late_for_another_reason(linked(job))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cause", "why"),
@@ -218,6 +219,7 @@ def test_a_rank_that_is_late_is_named_with_what_makes_it_late(cause: Cause, why:
     assert found["end_ns"] - found["start_ns"] == found["saving_ns"]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("cause", "ns"), [(Cause.KERNEL, 5_000_000), (Cause.SLEEP, LEAST_LATE_NS // 2)])
 def test_computing_more_and_little_waiting_are_no_late_rank(cause: Cause, ns: int) -> None:
@@ -468,6 +470,7 @@ def test_a_softmax_over_classes_is_no_attention() -> None:
     assert evidence("eager-attention", scene).is_empty()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "said", "unsaid"),

@@ -253,6 +253,7 @@ def test_streams_are_in_the_order_of_their_numbers() -> None:
     assert stream_idle(linked_of([])).is_empty()
 
 
+@pytest.mark.full(keep=6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES)
 def test_the_sums_hold_of_damaged_traces(name: str) -> None:
@@ -302,6 +303,7 @@ def ask_all(linked: LinkedTrace) -> None:
         ask(linked, per_step=True)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_eight_times_the_kernels_cost_about_eight_times_as_much() -> None:
     assert grows_less(16, ask_all, late_kernels(KERNELS), late_kernels(8 * KERNELS))

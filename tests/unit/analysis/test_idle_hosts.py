@@ -25,6 +25,7 @@ CALL = ("event", "gif_merge")
 COLLATES = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
+@pytest.mark.full(keep=7)
 @pytest.mark.slow
 @cases(
     "around, within, activity",

@@ -239,6 +239,7 @@ def test_nodes_are_joined_to_the_ops_of_the_capture() -> None:
     assert found.get_column("op_event").to_list() == [scene.of(op)[0].event_id for op in OPS]
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.slow
 @cases(
     "captures, kernels, method",

@@ -120,6 +120,7 @@ def test_the_whole_trace_counts_where_no_step_is_marked() -> None:
     assert rows_of(found) == [(1, "a", 1, 0, 20, 20)]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(derandomize=True, deadline=None)
 @given(
@@ -168,6 +169,7 @@ occurrences = st.lists(
 bounds = st.lists(st.integers(0, 400), min_size=2, max_size=6, unique=True)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(occurrences, bounds, st.booleans())
@@ -199,6 +201,7 @@ def test_savings_are_bounded(
         assert further <= sum(1 for at, _ in covered if at == rank)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(derandomize=True, deadline=None)
 @given(occurrences, bounds)

@@ -28,6 +28,7 @@ from tracebraid.model.schema.links import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, 
 LATE = pl.col("lateness_ns") > LATE_NS // 2
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("world_size", [2, 5])
 @pytest.mark.parametrize(("kind", "cause"), list(CAUSES), ids=lambda value: getattr(value, "name", value))
@@ -43,6 +44,7 @@ def test_each_cause_is_found(kind: str, cause: Cause, world_size: int) -> None:
     assert answer.filter("systematic").select("rank", "cause").rows() == [(late, CAUSES[kind, cause].value)]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("cause", Cause)
 def test_a_single_late_step_is_no_systematic_straggler(cause: Cause) -> None:
@@ -55,6 +57,7 @@ def test_a_single_late_step_is_no_systematic_straggler(cause: Cause) -> None:
     assert not stragglers(ranks).get_column("systematic").any()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nccl", "gloo"])
 @pytest.mark.parametrize("world_size", [2, 4, 16])
@@ -70,6 +73,7 @@ def test_alternating_late_ranks_are_noise() -> None:
     assert not stragglers(ranks).get_column("systematic").any()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_one_of_many_ranks_is_found() -> None:
     job = data_parallel(32, steps=4, delays=lambda step: (20, Cause.SLEEP))
@@ -77,6 +81,7 @@ def test_one_of_many_ranks_is_found() -> None:
     assert answer.select("rank", "cause").rows() == [(20, LateCause.HOST_WITHOUT_EVENTS.value)]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_two_stragglers_with_different_causes() -> None:
     def delays(step: int) -> tuple[int, Cause]:
@@ -112,6 +117,7 @@ def test_lateness_that_passes_on_is_the_first_ranks() -> None:
     assert stragglers(ranks).filter("systematic").get_column("rank").to_list()[0] == 1
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("hosts", [HOSTS, (Host(None),)], ids=["two hosts", "unknown host"])
 @pytest.mark.parametrize("cause", Cause)
@@ -137,6 +143,7 @@ def test_a_mesh_of_two_kinds_of_groups(cause: Cause, hosts: Sequence[Host]) -> N
     assert set(passed.select("cause", "origin_rank").rows()) == {(LateCause.INHERITED.value, 5)}
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("cause", Cause)
 def test_collectives_beside_compute(cause: Cause) -> None:
@@ -151,6 +158,7 @@ def test_collectives_beside_compute(cause: Cause) -> None:
     assert answer.select("rank", "late_count").rows() == [(2, 8)]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_chance_raises_few_alarms() -> None:
     """All ranks' lateness has the same exponential distribution."""
@@ -199,6 +207,7 @@ def pipeline(slow: int | None = None, backward: bool = False) -> PlannedJob:
     return job
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("backward", [False, True])
 def test_a_balanced_pipeline_has_no_straggler(backward: bool) -> None:
@@ -211,6 +220,7 @@ def test_a_balanced_pipeline_has_no_straggler(backward: bool) -> None:
     assert stragglers(ranks).is_empty()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("backward", [False, True])
 @pytest.mark.parametrize("slow", range(STAGES))
@@ -220,6 +230,7 @@ def test_a_slow_stage_is_found(slow: int, backward: bool) -> None:
     assert first == [(slow, LateCause.LONGER_KERNEL.value)]
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rank_steps", "rank_waits", "late_arrivals", "stragglers"])
 def test_of_nothing_there_is_nothing(name: str) -> None:
@@ -311,6 +322,7 @@ def test_members_without_segments_have_unknown_causes() -> None:
     }
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("per_step", [False, True])
 def test_waits_are_those_of_steps(per_step: bool) -> None:

@@ -277,6 +277,7 @@ def row_of(api: str, name: str, host_us: int = 2, **options: Any) -> Json:
     return row
 
 
+@pytest.mark.full(keep=9)
 @pytest.mark.parametrize(
     ("name", "direction", "source", "target", "pinned"),
     [
@@ -302,6 +303,7 @@ def test_the_name_says_the_direction_and_the_memories(
         assert row["host_wait"] is None
 
 
+@pytest.mark.full(keep=11)
 @pytest.mark.parametrize(
     ("api", "name", "host_wait"),
     [

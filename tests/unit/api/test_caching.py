@@ -65,6 +65,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
     )
 
 
+@pytest.mark.full
 def test_answers_are_the_same_with_and_without_cache(traces: Path) -> None:
     without = run("summary", "--json", str(traces))
     written = run("summary", "--json", str(traces), "--cache")
@@ -74,6 +75,7 @@ def test_answers_are_the_same_with_and_without_cache(traces: Path) -> None:
     assert f"{traces / FOLDER}: 2 ranks" in run("cache", str(traces)).stderr
 
 
+@pytest.mark.full
 def test_a_path_that_is_not_there_is_no_path_without_a_cache(tmp_path: Path) -> None:
     assert run("cache", str(tmp_path)).returncode == 0
     done = run("cache", str(tmp_path / "nothing"))
@@ -92,6 +94,7 @@ def test_nothing_is_kept_unless_asked_for(traces: Path) -> None:
     assert not (traces / FOLDER).exists()
 
 
+@pytest.mark.full
 def test_other_content_of_the_same_name_is_read(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read_count(traces, monkeypatch)
     kineto = traces / "kineto_trace_0.json.gz"
@@ -113,6 +116,7 @@ def test_a_damaged_entry_is_read_again(traces: Path, monkeypatch: pytest.MonkeyP
     assert read_count(traces, monkeypatch) == 0
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("kind", ["mode", "link", "file", "no tag", "owner"])
 def test_a_cache_that_others_may_have_written_is_not_believed(
     traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -166,6 +170,7 @@ def test_where_nothing_can_be_written_the_users_folder_is_used(
     assert "Permission denied" in str(found[0].details["problem"])
 
 
+@pytest.mark.full
 def test_a_full_disk_is_told_and_costs_no_answer(traces: Path) -> None:
     expected = run("summary", "--top", "3", str(traces))
     code = (
@@ -179,6 +184,7 @@ def test_a_full_disk_is_told_and_costs_no_answer(traces: Path) -> None:
     assert list((traces / FOLDER / "entries").iterdir()) == []
 
 
+@pytest.mark.full
 def test_what_was_not_used_for_longest_goes_first(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for rank in (1, 0):
         opened(traces)[rank]
@@ -222,6 +228,7 @@ def test_clearing_follows_no_link_and_touches_nothing_else(traces: Path, tmp_pat
     assert (traces / FOLDER / "sizes" / "mine").exists()
 
 
+@pytest.mark.full
 def test_two_processes_at_once_leave_a_cache_that_answers(
     traces: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -99,6 +99,7 @@ def test_choices_that_make_no_sense_are_errors(
         tracebraid.open(folder, ranks=ranks, sample=sample)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_store_gives_the_same_sample_and_packs_ranks_by_and_by(folder: Path, tmp_path: Path) -> None:
     store = tmp_path / "job.tbstore"

@@ -35,6 +35,7 @@ def opened(path: Path, how: str, tmp_path: Path, device: str | None) -> tracebra
     return tracebraid.open(path, device=device, cache=how == "cache")
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["traces", "store", "cache"])
 def test_a_named_device_gives_the_peaks(unnamed: Path, tmp_path: Path, how: str) -> None:

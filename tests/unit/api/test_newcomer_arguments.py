@@ -56,6 +56,7 @@ def test_a_text_that_is_no_code_names_the_codes(options: Callable[[], object], c
         options()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_codes_may_be_texts(job: tracebraid.Job, tmp_path: Path) -> None:
     chosen = tracebraid.chakra.ChakraOptions("full", missing="shrink")

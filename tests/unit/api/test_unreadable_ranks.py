@@ -117,6 +117,7 @@ def left_out(job: Job) -> list[object]:
 asked = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS.keys())
 
 
+@pytest.mark.full(keep=2)
 @asked
 def test_by_default_a_rank_that_cannot_be_read_is_an_error(
     function: Callable[[Job], Any], faulty: Path
@@ -125,6 +126,7 @@ def test_by_default_a_rank_that_cannot_be_read_is_an_error(
         function(tracebraid.open(faulty))
 
 
+@pytest.mark.full(keep=4)
 @asked
 def test_a_skipped_rank_is_left_out_of_the_answer_and_is_a_finding(
     function: Callable[[Job], Any], faulty: Path, intact: Path
@@ -144,6 +146,7 @@ def test_no_rank_that_can_be_read_is_an_error(function: Callable[[Job], Any], un
         function(tracebraid.open(unreadable, unreadable="skip"))
 
 
+@pytest.mark.full(keep=1)
 @asked
 def test_each_rank_is_read_once_and_progress_rises_to_the_end(
     function: Callable[[Job], Any], damaged: Path
@@ -168,6 +171,7 @@ def rising_parts(shares: list[float]) -> list[list[float]]:
     return [shares[first:last] for first, last in pairwise([0, *falls, len(shares)])]
 
 
+@pytest.mark.full
 def test_progress_of_worker_processes_rises_to_the_end(damaged: Path) -> None:
     shares: list[float] = []
     job = tracebraid.open(damaged, unreadable="skip", engine=ProcessPool(2), progress=shares.append)
@@ -205,6 +209,7 @@ def test_an_opened_rank_and_an_unknown_policy_are_errors(damaged: Path) -> None:
         tracebraid.open(damaged, unreadable="ignore")
 
 
+@pytest.mark.full
 def test_a_report_of_a_rank_without_its_execution_trace_is_made_if_it_is_skipped(tmp_path: Path) -> None:
     shutil.copytree(tracebraid.demo_path(), tmp_path, dirs_exist_ok=True)
     (tmp_path / "torch_et_1.json.gz").write_bytes(b"{")
@@ -225,6 +230,7 @@ def _parts(command: str) -> list[str]:
     return [*first.split(), *([query.rstrip("'")] if query else [])]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("command", "folder"),
     [*((each, "damaged") for each in COMMANDS), *((each, "twice") for each in COMMANDS[::4])],

@@ -50,6 +50,7 @@ def test_no_two_functions_of_hta_share_an_analysis() -> None:
     assert len(set(EQUIVALENTS.values())) == len(EQUIVALENTS)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_every_analysis_is_measured(tmp_path: Path) -> None:
     path = clean(steps=1).write(tmp_path)

@@ -33,6 +33,7 @@ def test_without_a_name_benchmarks_are_listed(capsys: pytest.CaptureFixture[str]
     assert len(capsys.readouterr().out.splitlines()) == len(BENCHMARKS)
 
 
+@pytest.mark.full
 def test_several_benchmarks_make_one_table() -> None:
     words = ["graph_job", "chakra", "--ranks", "2", "--nodes", "300", "--rounds", "1", "--json"]
     done = subprocess.run(

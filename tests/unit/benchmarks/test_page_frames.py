@@ -10,6 +10,8 @@ from benchmarks.page_frames import page_rows
 from tests.browser.chromium import chromium_path
 from tests.planted.scenes import clean
 
+pytestmark = pytest.mark.full
+
 
 @pytest.mark.slow
 def test_the_page_and_its_timeline_have_a_row_each(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ def test_once_is_the_trace_byte_for_byte(demo: Path, tmp_path: Path, name: str) 
     assert (tmp_path / "one.json").read_bytes() == unpacked(demo / name)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kineto_trace_0.json.gz", "torch_et_0.json.gz"])
 def test_three_times_begins_as_the_trace_and_keeps_its_layout(demo: Path, tmp_path: Path, name: str) -> None:
@@ -122,6 +123,7 @@ def test_profiler_steps_go_on(demo: Path, tmp_path: Path) -> None:
     assert sorted(steps) == list(range(steps.min(), steps.min() + len(steps)))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_pair_links_three_times_as_much_and_names_agree(demo: Path, tmp_path: Path, rank: int) -> None:
@@ -137,6 +139,7 @@ def test_a_pair_links_three_times_as_much_and_names_agree(demo: Path, tmp_path: 
     assert pairs.get_column("node_id").is_unique().all()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_execution_trace_has_three_times_its_graph_under_the_same_roots(
     demo: Path, tmp_path: Path

@@ -94,6 +94,7 @@ def test_launch_delays_are_residuals(folder: Path) -> None:
     assert "step_t_nodelay" not in found
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_command_prints_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "expected.json").write_text(json.dumps({"Ms": 1.0}))

@@ -262,6 +262,7 @@ def test_more_nodes_than_a_rank_can_have_are_refused(monkeypatch: pytest.MonkeyP
 JOBS = small_jobs()
 
 
+@pytest.mark.full(keep=22)
 @pytest.mark.parametrize("name", sorted(JOBS))
 def test_no_job_can_hang(name: str) -> None:
     checked(JOBS[name])
@@ -397,6 +398,7 @@ def test_every_job_is_recorded() -> None:
     assert CYCLES["golden"] == [193_000] * 4
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(JOBS))
 def test_our_run_agrees_with_astra_sim(name: str, tmp_path: Path) -> None:
@@ -405,6 +407,7 @@ def test_our_run_agrees_with_astra_sim(name: str, tmp_path: Path) -> None:
     assert ranks.get_column("end_ns").to_list() == CYCLES[name]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["golden", "ring-all-reduce_5", "all_sharded_16", "three_64"])
 def test_the_check_finds_nothing(name: str, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def chakra_run(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.full
 def test_the_golden_run_on_the_command_line(tmp_path: Path) -> None:
     done = chakra_run(written(tmp_path, *[TRAINING] * 4), "--network", "ring,50,500", "--json")
     assert done.returncode == 0, done.stderr
@@ -35,6 +36,7 @@ def test_the_golden_run_on_the_command_line(tmp_path: Path) -> None:
     assert [row["end_ns"] for row in found["ranks"]] == [193_000] * 4
 
 
+@pytest.mark.full
 def test_a_deadlock_names_both_nodes_and_exits_with_1(tmp_path: Path) -> None:
     (tmp_path / "comm_group.json").write_text('{"1": [0, 1], "2": [0, 1]}')
     first = [collective(3, group="1", name="dp"), collective(4, 3, group="2", name="tp")]

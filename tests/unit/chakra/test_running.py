@@ -320,6 +320,7 @@ def jobs(draw: st.DrawFn) -> list[list[dict[str, Any]]]:
     return ranks
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(jobs())

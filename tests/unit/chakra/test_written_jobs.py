@@ -109,6 +109,7 @@ def test_the_bound_is_a_time_or_a_share(measured_ns: int, error_ns: int, is_with
     assert ReplayedStep(0, None, measured_ns, measured_ns + error_ns).is_within is is_within
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("detail", list(Detail))
 @pytest.mark.parametrize(
     "name", ["all_to_all3", "collectives4", "ddp4", "fsdp4", "groups4", "pipeline2", "pipeline4"]
@@ -129,6 +130,7 @@ def test_captured_jobs_replay_exactly(name: str, detail: Detail, tmp_path: Path)
     assert dict(run.ranks.select("rank", "end_ns").iter_rows()) == ends_ns
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("detail", list(Detail))
 def test_communication_that_a_busy_host_notes_late_replays_exactly(detail: Detail, tmp_path: Path) -> None:
     """A rank goes on 2 ms before its thread of gloo notes the end; the graph knows, and so must the plan."""
@@ -152,6 +154,7 @@ def test_communication_that_a_busy_host_notes_late_replays_exactly(detail: Detai
     assert len({row.measured_ns for row in done.replay.rows if row.step is not None}) == 1
 
 
+@pytest.mark.full
 def test_ranks_that_replicate_others_replay_exactly(demo: Path, tmp_path: Path) -> None:
     options = tracebraid.chakra.ChakraOptions(Detail.MERGED, missing=MissingRanks.REPLICATE, world_size=4)
     done = tracebraid.export(
@@ -241,6 +244,7 @@ def test_a_path_of_groups_that_astra_sim_takes_for_none_is_refused() -> None:
     assert not any("comm-group" in option for option in command_line(SimulatorTraces(4, "job")))
 
 
+@pytest.mark.full
 def test_the_script_is_content_where_every_rank_finished(tmp_path: Path) -> None:
     write_simulator_files(tmp_path, SimulatorTraces(2, HOSTILE, HOSTILE), SimulatorOptions())
     done = ran(tmp_path, finished(0, 1))
@@ -252,6 +256,7 @@ def test_the_script_is_content_where_every_rank_finished(tmp_path: Path) -> None
     assert not (tmp_path / "broken").exists()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("says", "code"),
     [
@@ -268,6 +273,7 @@ def test_the_script_fails_where_ranks_wait_for_ever(tmp_path: Path, says: str, c
     assert "of 2 ranks finished" in done.stderr
 
 
+@pytest.mark.full
 def test_a_crash_behind_the_end_of_all_ranks_is_named_and_no_failure(tmp_path: Path) -> None:
     write_simulator_files(tmp_path, SimulatorTraces(2, "job"), SimulatorOptions())
     done = ran(tmp_path, finished(0, 1), 134)
@@ -275,6 +281,7 @@ def test_a_crash_behind_the_end_of_all_ranks_is_named_and_no_failure(tmp_path: P
     assert "crashed" in done.stderr
 
 
+@pytest.mark.full
 def test_the_script_asks_for_the_binary(tmp_path: Path) -> None:
     write_simulator_files(tmp_path, TRACES, SimulatorOptions())
     done = subprocess.run(

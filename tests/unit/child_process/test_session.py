@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.waiting import LONG_S, wait_for
 from tracebraid.child_process.session import kill_session
 
@@ -43,6 +45,7 @@ def started(process: subprocess.Popen[str]) -> list[int]:
     return pids
 
 
+@pytest.mark.full
 def test_all_groups_of_a_session_are_killed() -> None:
     command = [sys.executable, "-c", LEADER]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
@@ -51,6 +54,7 @@ def test_all_groups_of_a_session_are_killed() -> None:
     assert not any(is_alive(pid) for pid in pids)
 
 
+@pytest.mark.full
 def test_a_session_ends_with_the_process_that_started_it() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PARENT, LEADER], stdout=subprocess.PIPE, text=True

@@ -138,6 +138,7 @@ def test_without_pandas_the_error_says_how_to_install_it(monkeypatch: pytest.Mon
         Trace(trace_dir=tracebraid.demo_path())
 
 
+@pytest.mark.full
 def test_importing_loads_neither_pandas_nor_hta() -> None:
     import subprocess
     import sys

@@ -51,6 +51,7 @@ def test_ranks_that_take_less_than_estimated_stay_in_this_process() -> None:
     assert shares[-1] == 1.0
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.skipif(cores() < 2, reason="a pool takes two cores")
 @pytest.mark.usefixtures("counted_clock")

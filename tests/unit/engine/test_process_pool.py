@@ -45,6 +45,7 @@ def rank_and_process(files: RankFiles, progress: Progress | None) -> tuple[int, 
     return files.rank, os.getpid()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_two_hundred_small_ranks_come_in_order_from_few_processes() -> None:
     before = children()
@@ -68,6 +69,7 @@ def large(files: RankFiles, progress: Progress | None) -> bytes:
     return bytes([files.rank]) * LARGE_BYTES
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_large_answers_come_whole() -> None:
     for rank, answer in enumerate(answers(large, 3)):
@@ -80,6 +82,7 @@ def noisy(files: RankFiles, progress: Progress | None) -> str:
     return sys.stdin.read()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_what_a_question_prints_and_reads_does_not_touch_the_pipes(capfd: pytest.CaptureFixture[str]) -> None:
     assert answers(noisy) == ["", "", ""]
@@ -95,6 +98,7 @@ def in_a_worker(files: RankFiles, progress: Progress | None, parent: int) -> tup
     return os.environ["POLARS_MAX_THREADS"], str(Path.cwd()), str(main.__file__), os.getpid() == parent
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_worker_has_the_working_folder_and_its_share_of_the_threads_and_no_main(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +134,7 @@ def test_a_worker_that_is_killed_is_replaced_and_its_rank_tried_again(tmp_path: 
     assert (tmp_path / "tries").read_text() == "xxx"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_rank_that_kills_each_worker_is_reported_and_the_others_go_on(tmp_path: Path) -> None:
     found = run(partial(kill_itself, folder=str(tmp_path), times=100), 4)
@@ -146,6 +151,7 @@ def out_of_memory(files: RankFiles, progress: Progress | None) -> int:
     return files.rank
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_rank_without_memory_is_tried_again_and_reported() -> None:
     found = run(out_of_memory, 2)
@@ -173,6 +179,7 @@ def failing(files: RankFiles, progress: Progress | None, error: str) -> int:
     return files.rank
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [InProcess(), ProcessPool(2)], ids=["in-process", "pool"])
 def test_an_error_about_a_rank_s_files_is_its_outcome(engine: Engine) -> None:
@@ -181,6 +188,7 @@ def test_an_error_about_a_rank_s_files_is_its_outcome(engine: Engine) -> None:
     assert str(found[1].error) == "a.json, byte 7: it is cut. Copy it again"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("engine", [InProcess(), ProcessPool(2)], ids=["in-process", "pool"])
 @pytest.mark.parametrize(("error", "kind"), [("argument", ArgumentError), ("bug", IndexError)])
@@ -195,6 +203,7 @@ def test_any_other_error_ends_the_run(engine: Engine, error: str, kind: type[Exc
         assert "in failing" in str(raised.value.__cause__)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_error_that_cannot_be_pickled_is_told_with_its_traceback() -> None:
     with pytest.raises(EngineError, match=r"OddError: 1 and 2") as raised:
@@ -210,6 +219,7 @@ def test_a_question_that_cannot_be_sent_is_refused_before_a_process_starts() -> 
     assert children() == before
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_answer_that_cannot_be_sent_back_is_refused() -> None:
     with pytest.raises(ArgumentError, match=r"answer cannot be sent back .*in-process"):
@@ -221,6 +231,7 @@ class Unloadable:
         return partial(__import__, "a_module_that_is_nowhere"), ()
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_question_that_a_worker_cannot_load_is_refused() -> None:
     unloadable = Unloadable()
@@ -228,6 +239,7 @@ def test_a_question_that_a_worker_cannot_load_is_refused() -> None:
         run(lambda files, progress: unloadable)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_python_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     for executable, said in (
@@ -240,6 +252,7 @@ def test_a_python_that_cannot_start_says_so(monkeypatch: pytest.MonkeyPatch) -> 
             run(rank_and_process)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_where_only_some_workers_can_be_started_these_do_all(monkeypatch: pytest.MonkeyPatch) -> None:
     starts = []
@@ -269,6 +282,7 @@ def sleeping(files: RankFiles, progress: Progress | None, folder: str) -> int:
     return files.rank
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_run_that_is_dropped_ends_its_workers_and_they_remove_what_is_not_finished(tmp_path: Path) -> None:
     before = children()

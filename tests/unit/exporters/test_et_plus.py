@@ -96,6 +96,7 @@ def test_linked_nodes_have_the_times_of_their_event_to_the_ns(made: LinkedTrace,
     assert not set(ADDED) & set(nodes["unlinked"])
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_nodes_are_sorted_by_id_and_ids_are_unique(demo: Path, tmp_path: Path, rank: int) -> None:
     ids = [one["id"] for one in exported(demo_pair(demo, rank), tmp_path)["nodes"]]
@@ -247,6 +248,7 @@ def test_the_same_input_gives_the_same_bytes(demo: Path, tmp_path: Path) -> None
     assert gzip.decompress((tmp_path / "one.json.gz").read_bytes()) == (tmp_path / "one.json").read_bytes()
 
 
+@pytest.mark.full
 def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))
@@ -290,6 +292,7 @@ def test_a_place_that_cannot_be_written_is_one_error_and_leaves_nothing(
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
 
 
+@pytest.mark.full
 def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))

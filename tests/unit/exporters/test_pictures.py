@@ -406,6 +406,7 @@ def of_phase(overlay: Json, phase: str) -> list[Json]:
     return [event for event in overlay["traceEvents"] if event["ph"] == phase]
 
 
+@pytest.mark.full
 def test_each_segment_is_an_event_at_its_time(path: CriticalPath, overlay: Json) -> None:
     events = of_phase(overlay, "X")
     base = overlay["baseTimeNanoseconds"]

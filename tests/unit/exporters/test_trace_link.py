@@ -123,6 +123,7 @@ def test_lanes_that_are_text_stay_text(tmp_path: Path) -> None:
     assert (found["odd"]["pid"], found["odd"]["tid"]) == ("Spans", "PyTorch Profiler")
 
 
+@pytest.mark.full
 def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))

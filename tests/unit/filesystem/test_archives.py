@@ -97,6 +97,7 @@ def codes(findings: tuple[Finding, ...]) -> list[tuple[object, ...]]:
     return [(one.code, one.details.get("case"), one.where, one.count) for one in findings]
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PACKS))
 def test_an_archive_answers_as_its_folder(tmp_path: Path, name: str) -> None:
@@ -208,6 +209,7 @@ def noisy(rank: int) -> bytes:
     return kineto_text(events, header={"distributedInfo": {"rank": rank}}).encode()
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["job.tar", "job.tar.gz", "job.tar.zst", "job.zip", "stored.zip", "stream.zip"]
@@ -299,6 +301,7 @@ def test_an_execution_trace_in_columns_is_no_archive(tmp_path: Path) -> None:
     assert archive_of(with_files(path)) is None
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_member_that_is_made_to_fill_memory_is_read_up_to_a_limit(tmp_path: Path) -> None:
     path = tmp_path / "job.zip"

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import os
+import select
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.waiting import HANG_S, CountedClock, let_others_run
 from tracebraid.errors import InputError
-from tracebraid.filesystem import local as pipe
 from tracebraid.filesystem.local import LocalFiles
 from tracebraid.importers.discovery import manifests_of
 
@@ -26,11 +27,11 @@ def test_a_writer_may_open_its_end_late_and_pause(
         counted_clock.time_s = 0.0
 
     counted_clock.on_pause = on_pause
-    select = pipe.select.select
+    plain = select.select
 
-    def selected(*descriptors: object) -> object:
+    def selected(*descriptors: Any) -> Any:
         waits_for_more.set()
-        return select(*descriptors)
+        return plain(*descriptors)
 
     def write() -> None:
         waits_for_a_writer.wait(HANG_S)
@@ -39,7 +40,7 @@ def test_a_writer_may_open_its_end_late_and_pause(
             waits_for_more.wait(HANG_S)
             file.write(b"b")
 
-    monkeypatch.setattr(pipe.select, "select", selected)
+    monkeypatch.setattr(select, "select", selected)
 
     writer = threading.Thread(target=write)
     writer.start()

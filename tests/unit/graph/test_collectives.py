@@ -61,6 +61,7 @@ def codes(graph: DependencyGraph) -> dict[FindingCode, int]:
     return {found.code: found.count for found in graph.findings if found.code.value.startswith("graph-")}
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("without_device", [False, True], ids=["nccl", "gloo"])
 @pytest.mark.parametrize("hosts", [(Host(),), NEAR_AND_FAR], ids=["one host", "two hosts"])
@@ -171,6 +172,7 @@ def test_the_demo_is_joined_by_all_of_its_collectives(demo: Path) -> None:
     assert codes(graph) == {}
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("world", "pairs"), [(2, 4), (4, 12)])
 def test_sends_and_receives_over_gloo_are_joined(world: int, pairs: int) -> None:

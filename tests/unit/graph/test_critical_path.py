@@ -121,6 +121,7 @@ def test_a_graph_of_nothing_has_no_path() -> None:
     assert alone.steps.select("span_ns", "path_ns", "explained").row(0) == (0, 0, 1.0)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(graphs())
@@ -144,6 +145,7 @@ def test_slack_is_what_another_branch_takes_longer() -> None:
     assert path_of(without).slack["slack_ns"].to_list() == [None], "no work of its own"
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(graphs(), st.data())

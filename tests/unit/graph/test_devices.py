@@ -135,6 +135,7 @@ def test_slow_calls_without_a_full_queue_wait_for_no_kernel() -> None:
     assert edges_of(dependency_graph(scene.linked()), EdgeKind.QUEUE) == []
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(scenes())

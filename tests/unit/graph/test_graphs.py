@@ -34,6 +34,7 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return opened
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, "2", "ProfilerStep#2", [2], range(2, 3)])
 def test_a_step_is_named_by_number_name_or_range(job: Job, steps: int | str | list[int]) -> None:
@@ -253,6 +254,7 @@ def delayed_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return tracebraid.open(planned.write(tmp_path_factory.mktemp("job")))
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_traces_and_their_graph_give_the_same_answer(delayed_job: Job, question: str) -> None:
@@ -273,6 +275,7 @@ def test_edges_against_time_are_left_out_and_counted_by_kind() -> None:
     ]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("drift_ppm", [20.0, -20.0, 300.0])
 def test_work_on_a_clock_that_drifts_depends_on_what_it_depended_on(drift_ppm: float) -> None:

@@ -267,6 +267,7 @@ def test_the_works_of_a_thread_add_up_to_its_time(trace: list[Json]) -> None:
         assert spent == times[2 * thread + 1] - times[2 * thread]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @steady
 @given(events)

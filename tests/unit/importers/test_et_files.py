@@ -140,6 +140,7 @@ def test_it_is_read(tmp_path: Path) -> None:
     assert et.extra_attrs.select("key", "value").rows() == [("dtype", "5"), ("other", '"x"')]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_folder_pairs_it_with_its_kineto_trace(tmp_path: Path) -> None:
     archive(tmp_path, members())
@@ -149,6 +150,7 @@ def test_a_folder_pairs_it_with_its_kineto_trace(tmp_path: Path) -> None:
     assert tracebraid.info(tmp_path / "torch_et_3.arrow.zip").schema == SCHEMA
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_one_of_a_schema_that_is_not_known_is_read_and_says_so(tmp_path: Path) -> None:
     et = tracebraid.read_execution_trace(archive(tmp_path, members(header=b'{"schema": "9"}')))
@@ -156,6 +158,7 @@ def test_one_of_a_schema_that_is_not_known_is_read_and_says_so(tmp_path: Path) -
     assert et.nodes.height == 4
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("others", "said"),
@@ -200,6 +203,7 @@ def test_what_is_not_there_or_a_folder_is_refused(tmp_path: Path) -> None:
         tracebraid.read_execution_trace(tmp_path / "folder.arrow.zip")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_one_cut_or_changed_anywhere_is_refused_or_read_whole(tmp_path: Path) -> None:
     path = archive(tmp_path, members())
@@ -214,6 +218,7 @@ def test_one_cut_or_changed_anywhere_is_refused_or_read_whole(tmp_path: Path) ->
                 continue
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_attribute_that_is_no_json_is_refused(tmp_path: Path) -> None:
     attrs = next(table for table in RECORDED_TABLES if table.name == "attrs")

@@ -78,6 +78,7 @@ def test_the_smallest_chunks_are_one_event_each(tmp_path: Path, layout: str) -> 
     assert objects(opened(tmp_path, LAYOUTS[layout]), 1)[1] == len(EVENTS)
 
 
+@pytest.mark.full(keep=7)
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 60, 500, 20_000])
 @pytest.mark.parametrize("some", [EVENTS, [*EVENTS, *NESTED.values()]], ids=["simple", "nested"])
@@ -386,6 +387,7 @@ def test_the_cost_of_damage_between_all_objects_grows_with_their_number_only(bet
     assert grows_less(32, recovered, small, large), "8 times the text; 64 if quadratic"
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",

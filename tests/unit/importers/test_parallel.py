@@ -125,6 +125,7 @@ def assert_same(one: Timeline, other: Timeline) -> None:
     assert one.header == other.header
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["t.json", "t.json.gz"])
 def test_two_processes_read_what_one_reads(
@@ -142,6 +143,7 @@ def test_two_processes_read_what_one_reads(
     assert [finding.code for finding in expected.findings] == ["event-duration"]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "workers",
@@ -159,6 +161,7 @@ def test_a_worker_that_dies_loses_no_chunk(
     assert given
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("executable", ["", "/no/such/python"])
 def test_without_workers_this_process_reads_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executable: str
@@ -171,6 +174,7 @@ def test_without_workers_this_process_reads_all(
     assert given == []
 
 
+@pytest.mark.full
 def test_an_error_here_ends_the_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As Ctrl-C does: workers lead sessions of their own, which it does not reach."""
     given = watch_workers(monkeypatch)
@@ -195,6 +199,7 @@ def test_an_error_here_ends_the_workers(tmp_path: Path, monkeypatch: pytest.Monk
         read_timeline(write(tmp_path / "t.json", kineto_text(EVENTS)), processes=2)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_an_error_beside_the_main_thread_reaches_the_caller(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -256,6 +261,7 @@ def in_workers_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_decoding._Work, "run_here", lambda self: None)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks_of_nodes")
 @pytest.mark.parametrize("name", ["et.json", "et.json.gz"])
@@ -279,6 +285,7 @@ def test_two_processes_read_of_an_execution_trace_what_one_reads(
     assert codes == ["node-mended", *(["duplicate-id"] if repeated else [])]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_chunks_of_nodes")
 def test_a_worker_that_dies_loses_no_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,7 @@ def test_other_names_are_not_the_same(name: str, node_name: str) -> None:
     assert not same(name, node_name)
 
 
+@pytest.mark.full
 @pytest.mark.torch
 def test_torch_writes_names_as_the_table_says(tmp_path: Path) -> None:
     """Quotes are left out: they make Kineto's file invalid JSON."""

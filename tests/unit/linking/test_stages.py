@@ -179,6 +179,7 @@ def deep(levels: int) -> list[Json]:
     return [*events, call("launch", levels, 5, 7), kernel("k", levels + 3, 50, 7)]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_deep_nesting_links_and_is_answered_in_linear_time() -> None:
     """Launches and device totals look at the ops around an op, and may not go up level by level."""

@@ -45,6 +45,7 @@ def test_an_empty_table_stays_empty(frame: pl.DataFrame) -> None:
     assert compact(frame).equals(frame)
 
 
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="says what a process holds")
 def test_the_text_of_what_it_was_taken_from_is_released() -> None:
     def held(kept: str) -> int:

@@ -97,6 +97,7 @@ ANSWERS = ["answer", "unanswerable", "graph", "path", "what_if", "advice", "comp
 NAMES = [*TRACES, *ANSWERS]
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_small_html_without_a_script(results: dict[str, object], name: str) -> None:
@@ -188,6 +189,7 @@ def test_what_was_recorded_is_not_shown() -> None:
 # --- printable ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @given(
     st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)

@@ -25,6 +25,7 @@ def answer(engine: Database, query: str, limit: int | None = None) -> pl.DataFra
     return pl.concat(engine.answer(query, limit))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("expression", "value", "dtype"),
@@ -50,6 +51,7 @@ def test_values_and_types(engine: Database, expression: str, value: object, dtyp
     assert frame.schema["x"] == dtype
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_a_sum_beyond_64_bits_is_exact(engine: Database) -> None:
     assert int(
@@ -57,17 +59,20 @@ def test_a_sum_beyond_64_bits_is_exact(engine: Database) -> None:
     ) == 2 * (2**63 - 1)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_nan_stays_nan(engine: Database) -> None:
     assert math.isnan(answer(engine, "SELECT 'nan'::double AS x").item())
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_columns_of_the_same_name_are_numbered(engine: Database) -> None:
     frame = answer(engine, "SELECT 1 AS a, 2 AS a, 3 AS a_2, 4 AS a")
     assert (frame.columns, frame.row(0)) == (["a", "a_2", "a_2_2", "a_3"], (1, 2, 3, 4))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "expression", ["interval 1 day", "[interval 1 day]", "{'a': interval 1 day}", "'101'::bit"]
@@ -77,6 +82,7 @@ def test_a_type_without_an_equal_is_an_error(engine: Database, expression: str) 
         answer(engine, f"SELECT {expression} AS x")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_first_rows_are_those_of_the_order(engine: Database) -> None:
     assert answer(engine, "SELECT range AS x FROM range(100000) ORDER BY x DESC", 3).get_column(

@@ -125,6 +125,7 @@ print(capture.is_complete, "torch._inductor" in sys.modules)
 """
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("mode", "is_there"), [("absent", False), ("under way", False), ("there", True)])
 def test_a_window_imports_no_compiler(tmp_path: Path, mode: str, is_there: bool) -> None:
     done = run_command(sys.executable, "-c", PROGRAM, tmp_path / "traces", mode)
@@ -169,7 +170,12 @@ def test_how_long_threads_are_waited_for(monkeypatch: pytest.MonkeyPatch, name: 
 def test_real_threads_are_waited_for_and_not_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     polls_s: list[float] = []
-    monkeypatch.setattr(grace_period, "sleep", lambda pause_s: (polls_s.append(pause_s), let_others_run()))
+
+    def sleep(pause_s: float) -> None:
+        polls_s.append(pause_s)
+        let_others_run()
+
+    monkeypatch.setattr(grace_period, "sleep", sleep)
 
     def run() -> None:
         while not over.is_set():

@@ -61,6 +61,7 @@ def _many(results: RunResults, name: str, ranks: int) -> RunResults:
     return replace(results, answers={**results.answers, name: replace(answer, frame=frame)})
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_parts_of_a_bar_add_up_to_the_span() -> None:
     results = straggling()[0]
@@ -81,6 +82,7 @@ def test_where_each_step_is_doubtful_the_bars_are_means_of_all_steps() -> None:
     assert sums.to_list() == pytest.approx(spans.get_column("span_ns").to_list())
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_bars_of_step_times_are_the_medians_with_their_range() -> None:
     bars = charts_of(job(planted_results()))["job-step-time"].frames["bars"]
@@ -175,6 +177,7 @@ def test_without_answers_there_are_no_sections() -> None:
 # --- Charts on what a rank does hold the figures of the analyses: memory, efficiency, idle time ------
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_memory_by_category_adds_up_to_what_is_allocated() -> None:
     results = demo_results()
@@ -304,6 +307,7 @@ def _chart(results: RunResults) -> Chart:
     return next(part for part in timeline(results).parts if isinstance(part, Chart))
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_the_chart_has_all_tables_and_a_table_that_says_the_same(results: RunResults) -> None:
     chart = _chart(results)
@@ -331,6 +335,7 @@ def test_the_critical_path_lies_on_slices_of_the_step(results: RunResults) -> No
         assert start + duration <= ends[slice_] + 1
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_what_is_merged_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch, results: RunResults) -> None:
     monkeypatch.setattr(timeline_views, "MOST_SLICES", 12)

@@ -78,6 +78,7 @@ def test_each_module_names_itself_and_imports_what_is_there() -> None:
         assert set(re.findall(r'from "(tracebraid/[^"]+)"', source)) - set(found) == set()
 
 
+@pytest.mark.full
 def test_each_module_is_whole() -> None:
     """The page's own module needs a page; all others load wherever they are."""
     script = """
@@ -173,6 +174,7 @@ def _value(value: Any) -> Any:
     return int(value) if isinstance(value, bool) else value
 
 
+@pytest.mark.full
 @settings(max_examples=3, deadline=None, phases=(Phase.generate,))
 @given(st.lists(frames(), min_size=FRAMES_IN_A_RUN, max_size=FRAMES_IN_A_RUN))
 def test_a_frame_is_decoded_as_it_was_packed(packed: list[pl.DataFrame]) -> None:
@@ -184,6 +186,7 @@ def test_a_frame_is_decoded_as_it_was_packed(packed: list[pl.DataFrame]) -> None
         )
 
 
+@pytest.mark.full
 def test_extremes_of_each_width() -> None:
     spans = [0, 1, 254, 255, 256, 65534, 65535, 65536, 2**32 - 2, 2**32 - 1, 2**32, EXACT]
     packed = [
@@ -248,6 +251,7 @@ def doubles(seed: int) -> list[float]:
     return [*found, *(-value for value in found)]
 
 
+@pytest.mark.full
 def test_numbers_are_those_of_python() -> None:
     values = doubles(1)
     script = (
@@ -273,6 +277,7 @@ def header_of(frame: pl.DataFrame) -> list[dict[str, Any]]:
     return table_columns(DataTable("t", "t", frame, schema))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("dtype", [pl.Int64, pl.Float64, pl.Boolean, pl.String, pl.List(pl.Int64)])
 def test_cells_are_those_of_the_terminal(dtype: pl.DataType) -> None:
     values = _values(dtype)
@@ -313,6 +318,7 @@ def _values(dtype: pl.DataType) -> list[Any]:
     ]
 
 
+@pytest.mark.full
 def test_control_characters_are_written_as_on_a_terminal() -> None:
     rng = random.Random(3)
     points = [

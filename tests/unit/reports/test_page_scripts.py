@@ -124,6 +124,7 @@ def found() -> dict[str, Any]:
     return result
 
 
+@pytest.mark.full
 def test_slices_are_found_by_line_and_moment(found: dict[str, Any]) -> None:
     assert found["lines"] == [[0, 0, 0, 1], [0, 1, 1, 2], [0, 2, 2, 3], [1, 0, 3, 5], [2, 0, 5, 6]]
     assert found["lineOf"] == [0, 1, 2, 3, 3, 4]
@@ -133,6 +134,7 @@ def test_slices_are_found_by_line_and_moment(found: dict[str, Any]) -> None:
     assert found["ending"] == [3, 3, 4, 4, 5]
 
 
+@pytest.mark.full
 def test_relations_of_slices(found: dict[str, Any]) -> None:
     assert found["parents"] == [[1, 0], []]
     assert found["launched"] == [[3], [3], []]
@@ -223,6 +225,7 @@ def flame_found() -> Any:
     return evaluated(SCRIPT, columns)
 
 
+@pytest.mark.full
 def test_totals_are_of_all_that_is_inside(flame_found: Any) -> None:
     totals = {(name, parent): total for name, parent, _, total in flame_found["tree"]}
     assert totals["all", -1] == sum(own for *_, own in ROWS) == 146
@@ -230,6 +233,7 @@ def test_totals_are_of_all_that_is_inside(flame_found: Any) -> None:
     assert totals["train.py(3): f", 1] == 91
 
 
+@pytest.mark.full
 def test_children_stand_side_by_side_the_smaller_ones_last(flame_found: Any) -> None:
     assert flame_found["inside"][0] == [1, 2]
     assert flame_found["inside"][3] == [5, 6]
@@ -382,6 +386,7 @@ def run(script: str, **values: Any) -> Any:
     )
 
 
+@pytest.mark.full
 def test_numbers_are_ordered_as_numbers_with_null_last() -> None:
     table = frame().with_row_index("row")
     sorts = [(name, down) for name in ("count", "ratio", "is_bound") for down in (False, True)]
@@ -395,6 +400,7 @@ def test_numbers_are_ordered_as_numbers_with_null_last() -> None:
     ]
 
 
+@pytest.mark.full
 def test_texts_are_ordered_as_they_are_shown() -> None:
     script = """output = ["name", "cause"].map((name) => [false, true].map((isDescending) =>
       [...ordered(frame, columns, { name, isDescending })].map((row) => frame.columns[name][row])));"""
@@ -408,6 +414,7 @@ def test_texts_are_ordered_as_they_are_shown() -> None:
     assert list(dict.fromkeys(reversed_causes)) == ["host-late", "queued", None]
 
 
+@pytest.mark.full
 def test_rows_are_found_by_what_they_show() -> None:
     table = frame()
     sought = ["HOST WAS", "b9", "\\t", "no such text", " "]
@@ -425,6 +432,7 @@ def test_rows_are_found_by_what_they_show() -> None:
     ]
 
 
+@pytest.mark.full
 def test_csv_holds_all_values_and_no_formula() -> None:
     table = frame()
     text = run("output = csv(frame, columns, all, BigInt(input.start));")
@@ -438,12 +446,14 @@ def test_csv_holds_all_values_and_no_formula() -> None:
         assert row["is_bound"] == {None: "", True: "true", False: "false"}[expected["is_bound"]]
 
 
+@pytest.mark.full
 def test_a_copied_text_stays_in_its_cell() -> None:
     lines = run("output = tsv(frame, columns, all.slice(0, 50), 0n);").splitlines()
     assert len(lines) == 51
     assert {line.count("\t") for line in lines} == {frame().width - 1}
 
 
+@pytest.mark.full
 def test_short_forms_differ_where_names_do() -> None:
     stem = "void at::native::vectorized_elementwise_kernel<4, at::native::"
     names = [f"{stem}{op}, std::array<char*, 2>>(int, std::array)" for op in ("add", "mul", "sub", "div")]

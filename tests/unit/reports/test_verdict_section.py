@@ -38,6 +38,7 @@ def slice_of(results: RunResults, card: Card) -> dict[str, object]:
     return {**found, "rank": tracks.item(found["track"], "rank")}
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", ["host-work", "late-rank"])
 def test_each_card_links_to_an_occurrence(pattern: str) -> None:

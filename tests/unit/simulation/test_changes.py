@@ -59,6 +59,7 @@ def test_selection(graph: DependencyGraph) -> None:
     assert names(graph, step="2", name="Profiler*") == ["ProfilerStep#2"]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "expected"),
@@ -83,6 +84,7 @@ def test_groups_are_selected_by_name_or_description(group: str, expected: list[l
     assert sorted(map(list, members)) == (sorted(made.values()) if expected is None else expected)
 
 
+@pytest.mark.full(keep=7)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "communication", "other_work"),
@@ -230,6 +232,7 @@ ANY = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(scene=scenes(), text=st.sampled_from(ANY))
@@ -439,6 +442,7 @@ def job_steps(found: tracebraid.results.WhatIf, column: str) -> list[int]:
     return found.steps.filter(pl.col("rank").is_null()).get_column(column).to_list()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_prediction_is_the_other_trace(name: str) -> None:
@@ -485,6 +489,7 @@ def close(found: Sequence[int], truth: Sequence[int]) -> bool:
     return all(abs(a - b) <= ROUNDING_NS for a, b in zip(found, truth, strict=True))
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "alpha", "slope"),

@@ -50,6 +50,7 @@ def test_the_slowdown_is_found(tmp_path: Path, slowdown: float) -> None:
     assert found.excess.max() == pytest.approx(1.0)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("kinds", "cores", "slowdown"), [("both", 2, 0.4), (TOGETHER, 1, 0.4), (APART, 1, 0.4), ("both", 1, 0.0)]
 )
@@ -59,6 +60,7 @@ def test_without_contrast_nothing_is_modelled(
     assert not contention_of(job(tmp_path / "a", slowdown, kinds, cores)).measured
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("slowdown", [0.4, 1.0])
 def test_ops_that_come_beside_each_other_get_slower(tmp_path: Path, slowdown: float) -> None:
     found = tracebraid.what_if(job(tmp_path / "a", slowdown, "both"), "remove name=sleep")

@@ -89,6 +89,7 @@ def test_nothing_was_recorded() -> None:
     assert replay_error(errors) == ReplayError()
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.traces
 @pytest.mark.parametrize(
@@ -197,6 +198,7 @@ def test_what_waits_for_nothing_begins_with_its_rank(residuals: Residuals) -> No
     assert len(graph.edges.before) == len(graph.edges.work_ns) == graph.edges.first[-1]
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("late_on_host", [True, False])
 def test_ranks_begin_as_they_did(tmp_path: Path, late_on_host: bool) -> None:
@@ -340,6 +342,7 @@ def test_longer_kernels_of_the_backward_are_not_taken_for_slower(
     assert (found.slowdown == 1).all()
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_durations_that_vary_by_chance_are_no_slowdown(seed: int) -> None:
@@ -393,6 +396,7 @@ def test_a_change_that_ends_overlap_predicts_the_other_trace() -> None:
     assert tracebraid.results.WhatIfNote.SAME_OVERLAP in truth.notes
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("without", "note"),
     [
@@ -413,6 +417,7 @@ def test_an_unchanged_graph_keeps_its_times() -> None:
     assert (replayed_ns(with_interference(graph, interference_of(graph))) == replayed_ns(graph)).all()
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("without", "data"),

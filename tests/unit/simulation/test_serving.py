@@ -71,6 +71,7 @@ def test_pauses_without_requests_are_no_part_of_a_step(vllm: tracebraid.LinkedTr
         assert getattr(fit, name) == pytest.approx(getattr(expected, name), rel=1e-3)
 
 
+@pytest.mark.full(keep=1)
 @cases(
     "policy, period_ns",
     {
@@ -103,6 +104,7 @@ POISSON = 60_000
 """Simulated requests where a mean is compared: its statistical error is 2 to 4 %."""
 
 
+@pytest.mark.full(keep=1)
 @cases(
     "output, load, squares",
     {
@@ -135,6 +137,7 @@ def test_waits_of_one_sequence_at_a_time_are_those_of_pollaczek_and_khinchine(
     assert row["load"] == pytest.approx(load, rel=0.03)
 
 
+@pytest.mark.full
 def test_noise_of_steps_counts_as_measured() -> None:
     """A tenth of the steps takes ten times as long: services vary by it, and waits with them."""
     rng = random.Random(1)

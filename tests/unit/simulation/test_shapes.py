@@ -95,6 +95,7 @@ def step_ns(program: Program) -> float:
     return tracebraid.what_if(program.graph(), "scale 1").before_ns
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("program", "change", "other"),
     [
@@ -158,6 +159,7 @@ def device_graph() -> DependencyGraph:
     return dependency_graph(scene.linked())
 
 
+@pytest.mark.full(keep=6)
 @pytest.mark.parametrize(
     ("program", "change", "says"),
     [
@@ -282,6 +284,7 @@ def test_damaged_shapes_are_no_error(shapes: str) -> None:
     assert call is None or amount_of(call).flops == 0
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("change", "basis"),
     [

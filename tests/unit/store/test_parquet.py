@@ -24,6 +24,7 @@ for name, frame in tables.items():
 """
 
 
+@pytest.mark.full
 def test_bytes_do_not_depend_on_what_else_a_process_has_read(demo: Path) -> None:
     tables = tracebraid.open(demo)[0].timeline.tables
     ours = {name: hashlib.sha256(encoded(name, frame)).hexdigest() for name, frame in tables.items()}

@@ -95,6 +95,7 @@ RANK: dict[str, Callable[[Any], object]] = {
 }
 
 
+@pytest.mark.full(keep=10)
 @pytest.mark.parametrize("case", RANK)
 def test_what_describes_a_rank_holds_together(store: Path, case: str) -> None:
     path = store / "ranks/rank_000000.json"
@@ -138,6 +139,7 @@ TABLES: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
 }
 
 
+@pytest.mark.full(keep=15)
 @pytest.mark.parametrize("case", TABLES)
 def test_a_table_names_rows_that_are_there(store: Path, case: str) -> None:
     path = rewrite(store, *TABLES[case])
@@ -146,6 +148,7 @@ def test_a_table_names_rows_that_are_there(store: Path, case: str) -> None:
     assert caught.value.path == str(path)
 
 
+@pytest.mark.full
 def test_a_query_over_a_table_that_is_none_is_an_error_of_its_file(store: Path) -> None:
     path = rewrite(store, "events", lambda frame: frame.rename({"lane": "track"}))
     with pytest.raises(InputError) as caught:

@@ -26,6 +26,7 @@ EVENTS = {
 }
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("events", EVENTS.values(), ids=EVENTS.keys())
 def test_a_page_text_and_json_are_made(tmp_path: Path, events: list[dict[str, object]]) -> None:
@@ -37,6 +38,7 @@ def test_a_page_text_and_json_are_made(tmp_path: Path, events: list[dict[str, ob
     assert report_data(report)["sections"]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_many_ranks_are_asked_in_detail_of_some(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     detailed, ranks = 4, 8

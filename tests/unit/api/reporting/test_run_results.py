@@ -53,6 +53,7 @@ def test_a_page_picks_rows_by_columns_of_the_answer(analysis: Analysis) -> None:
     assert not on_page.is_series or "ts_ns" in columns
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_answers_equal_those_of_analyze(folder: Path, results: RunResults) -> None:
     job = tracebraid.open(folder)
@@ -88,6 +89,7 @@ def test_without_a_graph_the_results_say_why(folder: Path) -> None:
     assert found.without_graph
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_without_numba_there_is_no_graph_and_the_rest_is_there(
     folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +124,7 @@ def test_no_rank_that_can_be_read_is_an_error(tmp_path: Path) -> None:
         run_results(job)
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_an_execution_trace_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
     for path in sorted(tracebraid.demo_path().iterdir()):
@@ -183,6 +186,7 @@ def test_a_rank_alone_has_the_answers_of_the_job(tmp_path: Path) -> None:
         assert answer.lacks == expected.lacks
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_segments_are_found_where_ranks_may_be_late(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[int] = []

@@ -112,6 +112,7 @@ def test_a_file_that_is_cut_off_is_refused(tmp_path: Path, share: float) -> None
     assert caught.value.advice.startswith("Export it again")
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_of_a_damaged_table_the_rows_before_are_read_and_of_the_others_all(tmp_path: Path) -> None:
     many = [kernel("k", 10 * n + 1, 10 * n + 5, n) for n in range(100_000)]
@@ -128,6 +129,7 @@ def test_of_a_damaged_table_the_rows_before_are_read_and_of_the_others_all(tmp_p
     assert names(timeline, "cpu_op") == ["aten::add"]
 
 
+@pytest.mark.full
 @pytest.mark.slow
 def test_damage_anywhere_is_a_finding_or_a_refusal(tmp_path: Path) -> None:
     many = [kernel(f"kernel {n}", 10 * n + 1, 10 * n + 5, n) for n in range(200)]
@@ -207,6 +209,7 @@ def test_without_a_rank_in_its_name_it_is_rank_0_with_a_finding(tmp_path: Path) 
     assert (timeline.rank, [one.code for one in timeline.findings]) == (0, ["rank-unknown"])
 
 
+@pytest.mark.full(keep=8)
 @pytest.mark.slow
 @pytest.mark.parametrize("table", sorted({table for table, _ in whole(*STEP)} | {"StringIds"}))
 def test_a_missing_table_gives_no_rows_and_the_others_stay(tmp_path: Path, table: str) -> None:
@@ -233,6 +236,7 @@ COLUMNS = [
 ]
 
 
+@pytest.mark.full(keep=12)
 @pytest.mark.slow
 @pytest.mark.parametrize(("table", "column"), sorted(set(COLUMNS)))
 def test_a_missing_column_gives_nulls(tmp_path: Path, table: str, column: str) -> None:

@@ -322,6 +322,7 @@ def _linked(parts: list[RankParts]) -> LinkedRanks:
     return link_ranks(parts)
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("sequences", [False, True])
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ def left_in(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
 
+@pytest.mark.full
 def test_files_of_the_earlier_capture_are_removed_and_no_others(folder: Path) -> None:
     outcome = launch([sys.executable, "-c", WRITES], Settings(str(folder), Schedule(), overwrite=True))
     assert outcome.nothing is None
@@ -52,6 +53,7 @@ def test_files_of_the_earlier_capture_are_removed_and_no_others(folder: Path) ->
     assert not (folder / "window_0").exists()
 
 
+@pytest.mark.full
 def test_a_command_that_captured_nothing_leaves_the_earlier_capture(folder: Path) -> None:
     outcome = launch([sys.executable, "-c", "pass"], Settings(str(folder), Schedule(), overwrite=True))
     assert outcome.nothing is not None

@@ -62,6 +62,7 @@ def boom() -> None:
 # --- optimizers -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_each_step_of_the_optimizer_is_one(optimizer_class: type[Any], steps: list[str]) -> None:
     optimizer = optimizer_class(lambda: "result")
     assert [optimizer.step() for _ in range(3)] == ["result"] * 3
@@ -334,6 +335,7 @@ def test_what_the_program_wraps_around_the_watch_stays(
     assert steps == []
 
 
+@pytest.mark.full
 def test_a_profiler_of_stacks_sees_the_module_that_is_called() -> None:
     """In a process of its own: the profiler keeps what it first takes for the call of a module."""
     code = """

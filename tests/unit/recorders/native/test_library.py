@@ -86,6 +86,7 @@ def test_other_sources_or_flags_have_another_library(tmp_path: Path, monkeypatch
     assert len(paths) == 6
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("value", "asserts"), [("1", True), ("0", False), ("", False)])
 def test_a_debug_build_asserts_bounds(
     working: FakeCompiler, monkeypatch: pytest.MonkeyPatch, value: str, asserts: bool
@@ -100,6 +101,7 @@ def test_a_debug_build_asserts_bounds(
 # --- who builds it ----------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_it_is_built_once_and_again_when_that_is_asked_for(working: FakeCompiler) -> None:
     path = build()
     assert path == library_path()
@@ -110,6 +112,7 @@ def test_it_is_built_once_and_again_when_that_is_asked_for(working: FakeCompiler
     assert links(working) == 2
 
 
+@pytest.mark.full
 def test_ten_processes_that_ask_at_the_same_time_build_it_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +142,7 @@ def test_ten_processes_that_ask_at_the_same_time_build_it_once(
     assert built.read_text() == "once\n"
 
 
+@pytest.mark.full
 def test_what_is_there_needs_no_compiler(working: FakeCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
     build()
     monkeypatch.setenv("CXX", "/nonexistent/c++")
@@ -173,6 +177,7 @@ def test_a_compiler_that_was_stopped_is_tried_again(
     assert build() == library_path()
 
 
+@pytest.mark.full
 def test_what_a_killed_builder_left_goes_with_the_next_build(working: FakeCompiler) -> None:
     left_behind = library_path().parent / "building-killed"
     left_behind.mkdir(parents=True)
@@ -188,6 +193,7 @@ SOURCE_FOLDER = Path(tracebraid.__file__).parent / "recorders" / "native"
 PROGRAM = Path(__file__).parents[3] / "integration" / "scripts" / "address_map.cpp"
 
 
+@pytest.mark.full
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 def test_it_holds_what_the_standard_one_holds(tmp_path: Path) -> None:
     flags = [

@@ -56,6 +56,7 @@ def test_without_ninja_it_says_how_to_get_it(
     assert left_in_cache() == {"lock"}
 
 
+@pytest.mark.full
 def test_that_there_was_no_compiler_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_that_there_was_no_compiler_is_not_remembered(
     assert build().exists()
 
 
+@pytest.mark.full
 def test_what_the_compiler_said_is_told_and_remembered(failing: FakeCompiler) -> None:
     with pytest.raises(CaptureError, match=r"cannot be built: [\s\S]*recorder\.cpp:1:1: error: boom"):
         build()
@@ -97,6 +99,7 @@ def test_a_compiler_that_is_none_is_one_clear_error(monkeypatch: pytest.MonkeyPa
         build()
 
 
+@pytest.mark.full
 def test_a_failure_is_forgotten_once_it_could_be_built(
     tmp_path: Path, failing: FakeCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +168,7 @@ def test_a_user_without_a_home_names_a_folder(monkeypatch: pytest.MonkeyPatch) -
         build()
 
 
+@pytest.mark.full
 def test_a_compiler_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With all that it started, and it may do better the next time."""
     compiler = FakeCompiler(tmp_path / "hanging", "sleep 1000")
