@@ -137,7 +137,8 @@ class Gate:
             return False
         for name in names:
             print(f"\nonce more, alone: {name}", flush=True)
-            again = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", name]
+            settings = [part for each in self.config.getoption("override_ini") or [] for part in ("-o", each)]
+            again = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0", *settings, name]
             if subprocess.run(again, cwd=self.config.rootpath, check=False).returncode == 0:
                 of_name = [report for report in reports if report.nodeid == name]
                 self.flaky.append((name, of_name[0].longreprtext))

@@ -60,6 +60,7 @@ def test_an_item_saves_no_more_than_its_occurrences_cover(path: Path) -> None:
     assert ((low <= saving) & (saving <= high) & (saving <= bound * (1 + 1e-9))).all()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("path", PATHS)
 def test_the_accounting_of_each_step_adds_up(path: Path) -> None:
     shares = advice_on(path).of_job.group_by("step").agg(pl.col("share").sum())

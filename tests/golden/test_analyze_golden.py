@@ -233,6 +233,7 @@ def test_idle_time_is_not_rounded(real_traces: Path, name: str, us: str) -> None
 # --- every file -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("name", FILES)
 def test_the_parts_add_up_to_the_span_in_every_row(real_traces: Path, name: str) -> None:
     table = breakdown(linked_of(real_traces, name))

@@ -52,14 +52,14 @@ def worst(path: Path, detail: Detail, lanes: Lanes) -> float:
     return max(step or 0.0, abs(end))
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("detail", [Detail.FULL, Detail.DEVICE])
 @pytest.mark.parametrize("name", JOBS)
 def test_without_lanes_steps_take_their_measured_times(real_traces: Path, name: str, detail: Detail) -> None:
     assert worst(real_traces / name, detail, Lanes.UNLIMITED) < WITHOUT_LANES
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", JOBS)
 def test_on_the_lanes_of_astra_sim_merged_steps_take_their_measured_times(
     real_traces: Path, name: str
@@ -67,6 +67,7 @@ def test_on_the_lanes_of_astra_sim_merged_steps_take_their_measured_times(
     assert worst(real_traces / name, Detail.MERGED, Lanes.ASTRA_SIM) < WITH_LANES
 
 
+@pytest.mark.full
 def test_streams_that_are_not_merged_take_longer_on_those_lanes(real_traces: Path) -> None:
     assert worst(real_traces / JOBS[0], Detail.DEVICE, Lanes.ASTRA_SIM) > 0.1
 
@@ -84,7 +85,7 @@ def test_a_merged_job_on_cpus_takes_its_measured_time() -> None:
     assert worst(DEMO, Detail.MERGED, Lanes.ASTRA_SIM) < WITH_LANES
 
 
-@pytest.mark.full(keep=3)
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("detail", list(Detail))
 @pytest.mark.parametrize("name", JOBS)
 def test_all_work_of_devices_is_there(real_traces: Path, name: str, detail: Detail) -> None:
@@ -103,6 +104,7 @@ def test_all_work_of_devices_is_there(real_traces: Path, name: str, detail: Deta
             assert abs(rounded_ns.item()) < MOST_ROUNDED_NS
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", JOBS)
 def test_a_merged_rank_computes_as_long_as_its_breakdown_says(real_traces: Path, name: str) -> None:
     job = job_of(real_traces / name, Detail.MERGED)

@@ -95,7 +95,7 @@ def test_by_ids_alone_traces_from_before_the_ids_do_not_link(
     assert [one.finding.code for one in found.diagnoses if one.severity is Severity.ERROR] == errors
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("pair", ["dlrm_v100_8rank", "linear_2080ti", "simple_add_a100"])
 @pytest.mark.parametrize("matching", ["auto", "exact"])
 def test_a_check_links_what_link_links(real_traces: Path, pair: str, matching: str) -> None:
@@ -204,7 +204,7 @@ def test_a_timeline_alone_is_told_its_faults(real_traces: Path, name: str) -> No
     assert found.links
 
 
-@pytest.mark.full(keep=9)
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", [name for name in ALONE if name != LARGE])
 def test_steps_unfinished_ops_and_unknown_launches_are_those_of_the_file(
     real_traces: Path, name: str

@@ -56,6 +56,7 @@ def test_evidence_of_every_trace_fits(real_traces: Path) -> None:
             assert (saving <= rows.get_column("end_ns") - rows.get_column("start_ns")).all()
 
 
+@pytest.mark.full
 def test_a_training_in_fp32_with_an_optimizer_by_parameter_is_told_so(real_traces: Path) -> None:
     rows = found(kineto(real_traces, V100))
     assert rows["unfused-optimizer"].get_column("step").n_unique() == 5

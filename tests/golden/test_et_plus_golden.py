@@ -20,7 +20,7 @@ from tests.peers import check_trace_link, is_device, load_et_plus, read_as_conve
 from tracebraid.api import link, write_et_plus
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["resnet_1gpu_1.0.3", "resnet_2gpu_1.1.0"])
 def test_every_node_of_a_nested_schema_comes_back_from_et_plus(
     real_traces: Path, tmp_path: Path, name: str
@@ -175,7 +175,7 @@ def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, in
     assert sorted(node["parent"] for node in device if "orphan" not in node) == sorted(under_ops)
 
 
-@pytest.mark.full(keep=7)
+@pytest.mark.full(keep=1)
 def test_device_nodes_have_the_times_and_arguments_of_their_events(
     traces: tuple[Path, int], plus: Json
 ) -> None:
@@ -204,7 +204,7 @@ def test_et_replay_can_read_both_forms(plus: Json, chakra_file: Path) -> None:
     read_as_replay(load_et_plus(chakra_file))
 
 
-@pytest.mark.full(keep=6)
+@pytest.mark.full(keep=1)
 def test_chakras_converter_can_read_its_form(chakra_file: Path) -> None:
     read_as_converter(load_et_plus(chakra_file))
 

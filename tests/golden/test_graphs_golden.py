@@ -74,6 +74,7 @@ def test_no_slack_is_negative_and_none_is_on_a_path(real_traces: Path, name: str
     assert slack.drop_nulls().eq(0).all()
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.traces
 @pytest.mark.parametrize("name", sorted(HTA))
 def test_the_path_explains_more_than_htas(real_traces: Path, name: str) -> None:
@@ -126,7 +127,7 @@ def test_two_sampled_ranks_wait_in_what_they_share(real_traces: Path) -> None:
     assert graph.activities.get_column("kind").cast(pl.String).to_list().count("collective") == 5
 
 
-@pytest.mark.full(keep=8)
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_real_trace_is_reproduced_whole_and_by_step(real_traces: Path, name: str) -> None:
     graph = graph_of(real_traces, name)
@@ -190,6 +191,7 @@ def test_all_dependencies_hold_in_time_and_none_is_contradicted(real_traces: Pat
     assert [one for one in linked.findings if one.code == "dependency-backward"] == []
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", KINETO_FILES)
 def test_all_work_of_a_stream_but_the_first_follows_other_work_there(real_traces: Path, name: str) -> None:
     linked = alone(real_traces / f"{name}.json.gz")
@@ -275,7 +277,7 @@ def lengths(frame: pl.DataFrame, column: str) -> dict[str | None, int]:
     return dict(frame.group_by("step").agg(pl.col(column).sum()).iter_rows())
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("path", PATHS)
 def test_every_answer_has_the_same_length_of_a_step(path: Path) -> None:
     job = job_of(path)
@@ -327,7 +329,7 @@ def test_the_accounting_is_exactly_the_time_of_the_run(path: Path) -> None:
         assert (rows.get_column("ns") > 0).all()
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("command", ["summary", "advise", "critical-path --replays 0"])
 def test_commands_print_it(command: str, demo: Path) -> None:
     length = duration(api.advise(tracebraid.open(demo)).step_ns)

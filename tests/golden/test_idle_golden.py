@@ -210,7 +210,7 @@ CUT_OFF = "triton_example"
 """Its step lasts 13.3 s, of which the profiler recorded the first 1.7 ms: it is not idle for the rest."""
 
 
-@pytest.mark.full(keep=18)
+@pytest.mark.full(keep=8)
 @pytest.mark.parametrize("name", sorted({*FILES, *DLRM_JOB} - {WITHOUT_KERNELS, CUT_OFF}))
 def test_a_sound_trace_gives_no_doubt(real_traces: Path, name: str) -> None:
     linked = linked_file(real_traces / {**FILES, **DLRM_JOB}[name])

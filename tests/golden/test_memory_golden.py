@@ -70,7 +70,7 @@ def device_of(args: Json) -> str:
     return "cpu" if args["Device Type"] == 0 else str(args["Device Id"])
 
 
-@pytest.mark.full(keep=2)
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", [*KINETO, *PAIRS])
 def test_every_file_has_an_answer_of_the_declared_schema(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
@@ -83,6 +83,7 @@ def test_every_file_has_an_answer_of_the_declared_schema(real_traces: Path, name
                 assert table.is_empty() or analysis.name == "allocator_calls"
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", [*WITH_MEMORY, *PAIRS])
 @pytest.mark.parametrize("per_step", [False, True])
 def test_what_is_alive_at_the_peak_adds_up_to_it(real_traces: Path, name: str, per_step: bool) -> None:

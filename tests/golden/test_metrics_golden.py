@@ -69,7 +69,7 @@ def test_the_utilisation_of_a_single_step_is_that_of_mfu(real_traces: Path) -> N
     assert found["model_flops_per_second"] == pytest.approx(row["model_flops_per_s"])
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["pairs/dlrm_v100_8rank", "kineto/sampled_2_of_128"])
 def test_a_job_lies_between_its_ranks(real_traces: Path, name: str) -> None:
     found = metrics(open(real_traces / name))

@@ -189,6 +189,7 @@ def test_every_analysis_answers_with_its_table_and_without_nan(real_traces: Path
         assert frame.equals(analysis.answer(linked)), "rows come in one order"
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", FILES)
 def test_device_time_of_rows_is_that_of_all_that_ops_launched(real_traces: Path, name: str) -> None:
     linked = linked_kineto(real_traces, name)
@@ -203,6 +204,7 @@ def test_device_time_of_rows_is_that_of_all_that_ops_launched(real_traces: Path,
         assert by_step.get_column(column).sum() == costs.get_column(column).sum()
 
 
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_lost_is_what_the_least_time_leaves(real_traces: Path, name: str) -> None:
     rows = roofline(linked_kineto(real_traces, name), peak_flops=1e14, peak_bandwidth=1e12)

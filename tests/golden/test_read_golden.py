@@ -100,12 +100,12 @@ def test_events_are_as_many_of_each_category_and_phase(kineto: Path) -> None:
     assert {finding.code for finding in timeline.findings} <= WELL_FORMED
 
 
-@pytest.mark.full(keep=4)
+@pytest.mark.full(keep=1)
 def test_the_header_is_all_but_the_events(kineto: Path) -> None:
     assert timeline_of(kineto).header == {k: v for k, v in parsed(kineto).items() if k != "traceEvents"}
 
 
-@pytest.mark.full(keep=15)
+@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("path", traces("kineto", 100_000))
 def test_names_lanes_and_flows_are_those_of_the_file(path: Path) -> None:
     timeline, events = timeline_of(path), parsed(path)["traceEvents"]
@@ -224,6 +224,7 @@ def test_every_value_of_every_node_is_read(et: Path) -> None:
     assert {finding.code for finding in trace.findings} <= WELL_FORMED | {"parent-missing"}
 
 
+@pytest.mark.full(keep=1)
 def test_every_attribute_of_every_node_is_read(et: Path) -> None:
     trace, raw = trace_of(et), parsed(et)["nodes"]
     rows = {row["node_id"]: row for row in trace.nodes.to_dicts()}
@@ -288,7 +289,7 @@ def producers_by_walking(trace: ExecutionTrace) -> set[tuple[int, int, int]]:
     return edges
 
 
-@pytest.mark.full(keep=7)
+@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("path", traces("et", 60_000))
 def test_producers_are_those_that_a_plain_walk_finds(path: Path) -> None:
     trace = trace_of(path)

@@ -80,7 +80,7 @@ def test_the_repaired_traces_have_nothing_to_complain_about(misled: Path, repair
     assert codes(check(repaired)) == []
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_repair_gives_every_node_the_parent_that_was_recorded(
     demo: Path, repaired: Path, rank: int
@@ -104,7 +104,7 @@ def test_links_are_the_same_after_a_repair(misled: Path, repaired: Path, rank: i
     assert after.findings == ()
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_new_parent_is_the_shortest_linked_op_around_the_node(
     demo: Path, repaired: Path, rank: int

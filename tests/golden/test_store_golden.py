@@ -39,7 +39,7 @@ def test_a_store_holds_what_was_matched_without_ids(demo: Path, tmp_path: Path) 
     check_store(demo, tmp_path, matching="approximate")
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.traces
 @pytest.mark.parametrize("name", _PAIRS)
 def test_the_stores_of_real_pairs_hold_what_their_traces_do(

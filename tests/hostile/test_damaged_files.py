@@ -289,7 +289,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "command", sorted({*named_commands()} - {*SAY_LATER, *ENDED_BY_OTHERS, "chakra generate"})
 )

@@ -178,7 +178,7 @@ def test_a_file_that_changes_is_read_or_named(
         assert path.name in ("et_plus_0.json", "et_plus_1.json")
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "number"), [(FILES[0], 4), (FILES[1], 1)])
 def test_a_store_of_a_file_that_was_replaced_meanwhile_is_not_current(
     tmp_path: Path, name: str, number: int, change_at: Callable[[Path, int, Change], None]

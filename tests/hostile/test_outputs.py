@@ -183,7 +183,7 @@ def files_of_at_most(size_bytes: int) -> Iterator[None]:
         signal.signal(signal.SIGXFSZ, handler)
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("command", [*WRITERS, "export"])
 def test_a_write_that_fails_leaves_nothing(
     command: str, inputs: dict[str, Path], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
@@ -229,6 +229,7 @@ def test_an_archive_that_does_not_fit_is_said(
     assert f"{path}: there is no space for its members in {tmp_path}" in done.stderr
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("size_bytes", [0, 100, 2000])
 def test_a_repair_that_does_not_fit_leaves_the_traces_as_they_are(size_bytes: int, tmp_path: Path) -> None:
     lay(tmp_path, nodes=shuffled(13, 11))

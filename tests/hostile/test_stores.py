@@ -154,7 +154,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("case", DAMAGE)
 def test_damage_is_an_error_of_that_rank_alone(store: Path, traces: Path, case: str) -> None:
     damage, said = DAMAGE[case]
@@ -515,7 +515,7 @@ def forge(
     index_file.write_bytes(sealed(msgspec.structs.replace(index, tables={**index.tables, key: table})))
 
 
-@pytest.mark.full(keep=4)
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("key", sorted(schemas()))
 def test_an_answer_with_other_columns_is_refused(key: str, forged_store: Path) -> None:
     forge(forged_store, key)

@@ -26,7 +26,7 @@ QUICK = {
 """Of each kind; the others are slow together."""
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in JOBS]
 )

@@ -145,6 +145,7 @@ def test_every_format_holds_the_same_rows(exports: dict[str, Path]) -> None:
     assert listed == [(name, table["rows"]) for name, table in tables.items()]
 
 
+@pytest.mark.full
 def test_a_table_has_one_name_and_every_column_a_meaning(exports: dict[str, Path]) -> None:
     from tracebraid.api.exports.tables import ALL_TABLES
 

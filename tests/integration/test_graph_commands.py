@@ -154,7 +154,7 @@ def test_a_change_that_cannot_be_is_a_usage_error(traces: Path, change: str) -> 
 # --- `tracebraid what-if` without a change: a sweep, straggler metrics -------------------------------
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("option", ["--sweep", "--stragglers"])
 def test_an_answer_is_a_table_of_so_many_rows_or_csv(demo: Path, option: str) -> None:
     few, many = (run("what-if", demo, option, "--top", top).stdout for top in ("2", "6"))

@@ -50,7 +50,7 @@ def operators(count: int) -> None:
         one.add_(1)
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("memory", [0, CHUNK, 4 * CHUNK])
 def test_what_does_not_fit_is_spilled_and_nothing_is_lost(tmp_path: Path, memory: int) -> None:
     recording = recorder(tmp_path / "et.json", memory)

@@ -194,6 +194,7 @@ def fails_beside(linked: LinkedTrace, folder: str) -> None:
     raise KeyError("rank 0")
 
 
+@pytest.mark.full
 def test_a_worker_whose_task_is_cancelled_takes_no_other(cluster: Any, demo: Path, tmp_path: Path) -> None:
     """It may have been cancelled in an import, which leaves half a module behind."""
     with pytest.raises(KeyError, match="rank 0"):

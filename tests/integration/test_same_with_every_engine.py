@@ -82,7 +82,7 @@ def test_a_command_says_and_writes_the_same(command: str, devices: Path, tmp_pat
     assert said(command, devices, tmp_path).returncode == 0
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "command",
     [

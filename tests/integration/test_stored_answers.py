@@ -82,7 +82,7 @@ def _is_stored(linked: AnsweredTrace, key: str) -> bool:
     return not asked
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["devices", "demo"])
 def test_every_stored_answer_is_the_computed_one(stores: dict[str, tuple[Path, Path]], name: str) -> None:
     assert compare_all(*stores[name]) == 2 * len(stored_questions(0))

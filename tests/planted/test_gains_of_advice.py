@@ -59,7 +59,7 @@ def test_of_evidence_that_is_not_the_time_itself_the_time_is_accounted_for(name:
     assert items.get_column("basis").unique().to_list() == [SavingBasis.ACCOUNTING.value]
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", sorted(BETWEEN_RANKS))
 def test_what_a_rank_costs_the_others_is_saved_in_the_replay(name: str) -> None:
     advice = advice_of(name)

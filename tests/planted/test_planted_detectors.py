@@ -60,7 +60,7 @@ def test_a_detector_finds_its_pattern_with_what_it_costs(name: str) -> None:
     assert rows.get_column("event_id").null_count() == 0
 
 
-@pytest.mark.full(keep=4)
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["clean", *NAMES])
 def test_no_other_detector_finds_anything(name: str) -> None:
     others = {detector: rows.height for detector, rows in found(name).items() if detector != name}

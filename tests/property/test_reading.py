@@ -180,6 +180,7 @@ FILLER = [op("x" * 1000, 1, 2)] * 70
 """A stream is cut while it is read, once its first 64 KiB are there."""
 
 
+@pytest.mark.full
 @settings(EXAMPLES, max_examples=25, phases=[Phase.explicit, Phase.generate])
 @given(values=events, chunk_bytes=st.integers(1, 4000), block_bytes=st.integers(64, 5000))
 def test_any_layout_of_a_stream_reads_to_the_same_tables(

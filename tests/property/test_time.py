@@ -255,7 +255,7 @@ def check_communication(linked: LinkedTrace) -> None:
         assert sorted(summed, key=repr) == sorted(exposed.rows(), key=repr)
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("device", [True, False], ids=["device", "host"])
 @steady_parts
 @given(st.data())

@@ -82,6 +82,7 @@ def test_the_rule_lets_other_things_be(text: str) -> None:
     assert not clocks_in(text)
 
 
+@pytest.mark.full
 def test_no_test_reads_a_clock() -> None:
     modules = [
         path for path in sorted(TESTS.rglob("*.py")) if path not in MAY and PROGRAMS not in path.parents
@@ -100,6 +101,7 @@ def takes_a_clock(module: Path) -> list[int]:
     ]
 
 
+@pytest.mark.full
 def test_the_package_waits_by_one_clock() -> None:
     assert set(in_modules(takes_a_clock)) == WAITS
     assert PACKAGE / "clock.py" in PACKAGE.iterdir()

@@ -156,7 +156,7 @@ def test_without_credentials_the_variables_are_named(job: str) -> None:
     assert os.environ["AWS_SECRET_ACCESS_KEY"] not in told
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("form", ["zip", "tar", "gztar"])
 def test_an_archive_on_s3_is_a_folder(s3: Any, form: str, tmp_path: Path) -> None:
     archive = Path(shutil.make_archive(str(tmp_path / "job"), form, tracebraid.demo_path()))

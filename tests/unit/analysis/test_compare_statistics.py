@@ -227,7 +227,7 @@ def slower(run: RunProfile, share: float) -> RunProfile:
     return replace(run, spans=run.spans + more, parts=parts.drop("more"))
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "skewed", "spikes"])
 def test_two_halves_of_a_run_do_not_differ(noise: str) -> None:
@@ -249,7 +249,7 @@ def test_of_two_halves_of_a_run_no_part_op_or_kernel_differs_either() -> None:
     assert alarms <= MOST_FALSE_ALARMS
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.parametrize("noise", ["normal", "skewed", "spikes"])
 def test_bootstrapped_steps_of_a_run_do_not_differ_and_3_percent_are_found(noise: str) -> None:

@@ -291,6 +291,7 @@ def test_work_behind_the_last_hides_it_and_what_is_left_the_others() -> None:
     assert hidden_most(np.array([], dtype=np.int64), np.array([], dtype=np.int64)).tolist() == []
 
 
+@pytest.mark.full
 @settings(deadline=None, derandomize=True)
 @given(exposed=amounts, more=amounts)
 def test_it_is_the_most_that_no_suffix_forbids(exposed: list[int], more: list[int]) -> None:

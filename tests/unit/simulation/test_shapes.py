@@ -284,7 +284,7 @@ def test_damaged_shapes_are_no_error(shapes: str) -> None:
     assert call is None or amount_of(call).flops == 0
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "basis"),
     [
