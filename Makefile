@@ -4,8 +4,7 @@
 #            each thing that users rely on. As root it first installs Chromium with apt-get where there is none.
 # make test-all: the gate, and all that is slow or real; at night, and before an issue ends that touches its ground.
 # make lock: write requirements/test.txt, the exact versions that tests install.
-# make matrix: quick tests with each Python and the lowest and highest versions of each dependency, and other versions
-#              of torch.
+# make matrix: quick tests with each Python and the lowest and highest versions of each dependency.
 # make bench: what measures time; it judges nothing.
 # make wheel: the wheel and the source archive in dist/.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
