@@ -5,6 +5,7 @@
 # make test-all: the gate, and all that is slow or real; at night, and before an issue ends that touches its ground.
 # make lock: write requirements/test.txt, the exact versions that tests install.
 # make matrix: quick tests with each Python and the lowest and highest versions of each dependency.
+# make coverage: the full suite, with the lines that each test runs, in .coverage; an hour.
 # make bench: what measures time; it judges nothing.
 # make wheel: the wheel and the source archive in dist/.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
@@ -22,7 +23,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all quick lock matrix bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
+.PHONY: demo test test-all coverage quick lock matrix bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -38,6 +39,9 @@ test: lint
 test-all: lint types docs chromium
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --once-more -o faulthandler_timeout=1800
+
+coverage: $(VENV)/.installed-test
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-context=test -o faulthandler_timeout=1800
 
 # Each further process collects all tests anew, which takes it as long as many tests do.
 quick: $(VENV)/.installed-test

@@ -2,9 +2,13 @@
 
     python -m tools.mutation --mutants 100 --seed 1 --below analysis
 
+    pytest -n auto --cov=src --cov-context=test
+    python -m tools.mutation --mutants 60 --ran-by .coverage
+
 A mutant is a module with one operator, condition, constant, return value or statement changed. It is never written to
 disk: a forked process loads it in place of the module, and runs the tests nearest to the module, by the names that
-they use, until one fails or the time is up. Tests that start processes or run torch are left out.
+they use, until one fails or the time is up. Tests that start processes or run torch are left out. Where coverage says
+which tests ran the changed line, those of the gate (`make test`) are run, and all where these do not notice it.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from typing import Any
 
 import polars as pl  # noqa: F401 - loaded once for all mutants
 import pytest
+from coverage import CoverageData
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "tracebraid"
@@ -128,15 +133,25 @@ def nearest_tests(module: Path) -> list[Path]:
     return found
 
 
-def tried(path: Path, tree: ast.Module, seconds: int) -> str:
+def tests_that_ran(data: Path, module: Path, line: int) -> list[str]:
+    """The tests that ran a line of a module, as coverage has recorded it: those of its room first."""
+    recorded = CoverageData(str(data))
+    recorded.read()
+    found = recorded.contexts_by_lineno(str(module)).get(line, [])
+    room = f"/{module.relative_to(PACKAGE).parts[0].removesuffix('.py')}"
+    return sorted(
+        {name.partition("|")[0] for name in found} - {""}, key=lambda name: (room not in name, name)
+    )
+
+
+def tried(path: Path, tree: ast.Module, tests: list[str], options: list[str], seconds: int) -> str:
     """The first test that fails of a mutant; "" where none does."""
-    files = nearest_tests(path)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         resource.setrlimit(resource.RLIMIT_CPU, (2 * seconds, 2 * seconds))
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        os.write(writing, _first_failure(path, tree, files, seconds).encode())
+        os.write(writing, _first_failure(path, tree, tests, options, seconds).encode())
         os._exit(0)
     os.close(writing)
     with os.fdopen(reading) as said:
@@ -146,7 +161,7 @@ def tried(path: Path, tree: ast.Module, seconds: int) -> str:
     return "it hangs or crashes" if status else failed
 
 
-def _first_failure(path: Path, tree: ast.Module, files: list[Path], seconds: int) -> str:
+def _first_failure(path: Path, tree: ast.Module, tests: list[str], options: list[str], seconds: int) -> str:
     parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     sys.meta_path.insert(0, _Loader(".".join(parts).removesuffix(".__init__"), path, tree))
     failed: list[str] = []
@@ -154,18 +169,17 @@ def _first_failure(path: Path, tree: ast.Module, files: list[Path], seconds: int
     class First:
         def pytest_runtest_logreport(self, report: Any) -> None:
             failed.extend([report.nodeid] * report.failed)
-            if time.process_time() > seconds:
-                pytest.exit("the time is up")
+            if failed or time.process_time() > seconds:
+                pytest.exit("it is known")
 
         pytest_collectreport = pytest_runtest_logreport
 
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-m", "not slow and not torch"]
-    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
-    for first in range(0, len(files), 4):
-        if failed or time.process_time() > seconds:
-            break
-        done = pytest.main([*options, *map(str, files[first : first + 4])], plugins=[First()])
+    options = [*options, "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+    first, count = 0, 4
+    while first < len(tests) and not failed and time.process_time() < seconds:
+        done = pytest.main([*options, *tests[first : first + count]], plugins=[First()])
         assert done not in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
+        first, count = first + count, 2 * count
     return failed[0] if failed else ""
 
 
@@ -176,7 +190,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of their choice")
     parser.add_argument("--below", default="", help="a folder of the package")
     parser.add_argument("--seconds", type=int, default=60, help="of processor time for the tests of each")
+    parser.add_argument("--ran-by", type=Path, help="what coverage recorded, with the tests as contexts")
     options = parser.parse_args()
+    suites = {"killed": ["-m", "not slow and not torch"]}
+    if options.ran_by:
+        suites = {"gate": ["--gate"], "full": []}
     places = [
         (path, number)
         for path in sorted((PACKAGE / options.below).rglob("*.py"))
@@ -186,9 +204,15 @@ def main() -> None:
     ends: Counter[str] = Counter()
     for path, number in random.Random(options.seed).sample(places, min(options.mutants, len(places))):
         tree, change = mutant(path, number)
-        failed = tried(path, tree, options.seconds)
-        ends["killed" if failed else "survived"] += 1
-        print("killed  " if failed else "SURVIVED", change, f"[{failed}]" if failed else "", flush=True)
+        tests = tests_that_ran(options.ran_by, path, int(change.split(":")[1])) if options.ran_by else []
+        # What runs when a module is imported has no test of its own.
+        tests = tests or list(map(str, nearest_tests(path)))
+        failures = (
+            (suite, tried(path, tree, tests, more, options.seconds)) for suite, more in suites.items()
+        )
+        end, by = next(((suite, f"[{failed}]") for suite, failed in failures if failed), ("SURVIVED", ""))
+        ends[end] += 1
+        print(f"{end:8}", change, by, flush=True)
     print(dict(ends))
 
 

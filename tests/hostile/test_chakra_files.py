@@ -136,7 +136,6 @@ def test_times_beyond_the_range_are_left_out_and_counted(tmp_path: Path) -> None
     assert {finding.code for finding in found.findings} == {FindingCode.CHAKRA_VALUE_LEFT_OUT}
 
 
-@pytest.mark.full(keep=21)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_damage_raises_nothing_foreign(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)

@@ -86,7 +86,6 @@ def test_what_hangs_is_ended(folder: Path, call: str, place: str) -> None:
     assert re.fullmatch(place, asked.failure.place)
 
 
-@pytest.mark.full
 def test_answers_and_errors_of_ours_are_no_failures(worker: Watched) -> None:
     asked = worker.ask(mutant("answers", "refuses"))
     assert [(one.outcome, one.failure) for one in asked] == [

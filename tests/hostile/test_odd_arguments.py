@@ -27,7 +27,6 @@ def graph() -> DependencyGraph:
     return graph_of(job)
 
 
-@pytest.mark.full(keep=6)
 @pytest.mark.parametrize(
     "change",
     [

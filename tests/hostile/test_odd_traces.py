@@ -76,7 +76,6 @@ def test_an_event_without_a_member_costs_no_other(tmp_path: Path, member: str) -
     assert codes(found) == ([lost[member]] if member in lost else [])
 
 
-@pytest.mark.full(keep=18)
 @pytest.mark.parametrize("depth", [50, 500, *range(900, 1000, 4), 5000, 100_000])
 def test_values_of_any_depth_cost_no_other_event(tmp_path: Path, depth: int) -> None:
     deep = "[" * depth + "]" * depth

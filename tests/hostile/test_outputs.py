@@ -39,7 +39,6 @@ def aliases(file: Path, folder: Path, suffix: str) -> Iterator[Path]:
     yield from (hard, soft)
 
 
-@pytest.mark.full(keep=13)
 @pytest.mark.parametrize("command", [name for name in BASES if name not in ("trace-link", "demo", "cache")])
 def test_a_command_does_not_replace_what_it_reads(
     command: str, inputs: dict[str, Path], tmp_path: Path
@@ -229,7 +228,6 @@ def test_an_archive_that_does_not_fit_is_said(
     assert f"{path}: there is no space for its members in {tmp_path}" in done.stderr
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("size_bytes", [0, 100, 2000])
 def test_a_repair_that_does_not_fit_leaves_the_traces_as_they_are(size_bytes: int, tmp_path: Path) -> None:
     lay(tmp_path, nodes=shuffled(13, 11))

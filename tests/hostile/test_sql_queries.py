@@ -175,7 +175,6 @@ def engine() -> Iterator[Database]:
         yield engine
 
 
-@pytest.mark.full(keep=59)
 @pytest.mark.parametrize("query", READS + STATEMENTS)
 def test_a_query_that_does_more_than_to_read_tables_is_refused(
     engine: Database, secret: Path, tmp_path: Path, query: str

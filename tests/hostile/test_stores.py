@@ -515,7 +515,6 @@ def forge(
     index_file.write_bytes(sealed(msgspec.structs.replace(index, tables={**index.tables, key: table})))
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("key", sorted(schemas()))
 def test_an_answer_with_other_columns_is_refused(key: str, forged_store: Path) -> None:
     forge(forged_store, key)

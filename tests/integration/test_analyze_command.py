@@ -203,7 +203,6 @@ def test_of_several_ranks_those_that_can_be_read_are_answered_for(steps: Path, t
     assert "trace_1.json" in done.stderr
 
 
-@pytest.mark.full(keep=15)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("events", [[], [op("aten::mm", 1, 0)]], ids=["no event", "one event"])
 def test_a_trace_of_hardly_anything_gives_no_traceback(
@@ -333,7 +332,6 @@ def test_a_stated_peak_makes_utilisation_known(demo: Path) -> None:
     assert 0 < data["mfu"]["value"] < 1
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.parametrize(
     "arguments",
     [

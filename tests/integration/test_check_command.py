@@ -252,7 +252,6 @@ HOSTILE: list[Any] = [
 ]
 
 
-@pytest.mark.full(keep=17)
 @pytest.mark.parametrize(
     ("told", "more"),
     [*((told, []) for told in HOSTILE), (HOSTILE[-1], ["--json"]), (HOSTILE[-1], ["--repair"])],

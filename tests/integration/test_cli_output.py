@@ -328,7 +328,6 @@ def demo_job(tmp_path: Path) -> Path:
     return Path(shutil.copytree(tracebraid.demo_path(), tmp_path / "job"))
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("command", ["link", "summary"])
 def test_a_rank_that_cannot_be_read_costs_no_other_and_fails_the_command(
     demo_job: Path, command: str

@@ -180,7 +180,6 @@ def test_of_a_step_there_are_its_events_and_its_work(folder: Path, tmp_path: Pat
     assert read["answers_kernels"].get_column("step").to_list() == ["ProfilerStep#1"]
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("wrong", [{"step": "9"}, {"rank": 7}])
 def test_what_is_not_there_is_an_error_and_leaves_nothing(
     folder: Path, tmp_path: Path, wrong: dict[str, Any]

@@ -147,9 +147,9 @@ def test_two_traces_whose_names_are_swapped_are_both_asked(devices: Path, tmp_pa
 
 
 POOL_COMMANDS = [
+    ["check", "{path}", "--json"],
     ["report", "{path}", "--json"],
     ["export", "{path}", "--to", "perfetto", "-o", "{out}/job.pftrace.gz"],
-    ["check", "{path}", "--json"],
     ["link", "{path}", "--align-clocks", "-o", "{out}/linked"],
     ["pack", "{path}", "-o", "{out}/job.tbstore"],
 ]

@@ -42,7 +42,6 @@ def saving_of(advice: Advice, detector: str) -> float:
     return float(items.get_column("saving_per_step_ns").sum()) * max(advice.steps, 1)
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", WAITED_FOR)
 def test_what_a_pattern_costs_is_saved_in_the_replay(name: str) -> None:
     advice = api.advise(linked(name), 0.0)

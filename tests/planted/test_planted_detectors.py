@@ -50,7 +50,6 @@ def ranks_of(traces: tuple[LinkedTrace, ...]) -> LinkedRanks:
     )
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_detector_finds_its_pattern_with_what_it_costs(name: str) -> None:
     rows = found(name)[name]
@@ -60,7 +59,6 @@ def test_a_detector_finds_its_pattern_with_what_it_costs(name: str) -> None:
     assert rows.get_column("event_id").null_count() == 0
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["clean", *NAMES])
 def test_no_other_detector_finds_anything(name: str) -> None:
     others = {detector: rows.height for detector, rows in found(name).items() if detector != name}

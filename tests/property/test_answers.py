@@ -334,7 +334,6 @@ def test_all_matches_are_right_and_nearly_all_are_found() -> None:
     assert right >= 0.999 * there
 
 
-@pytest.mark.full
 def test_offsets_are_within_a_microsecond_and_their_intervals_hold_the_truth() -> None:
     errors, inside = [], []
     for job, linked in wide_jobs():

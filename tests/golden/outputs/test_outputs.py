@@ -15,7 +15,7 @@ from tests.golden.outputs.records import EXPECTED, first_forms, sections_of, tex
 from tests.golden.outputs.running import Runner
 
 _MOST_BYTES = 280_000
-FULL = {"advise_patterns", "analyze_others", "damaged", "export", "real_traces", "stores", "wrong_usage"}
+FULL = {*SLOW, "analyze_others", "stores", "wrong_usage"}
 """Topics that the gate leaves to the full suite: others run the same commands on plain traces."""
 _SHOWN = 60
 """Lines of a difference that a failure shows."""

@@ -69,6 +69,7 @@ def test_a_command_prints_the_same(job: str, command: tuple[str, ...]) -> None:
     assert there.stdout
 
 
+@pytest.mark.full
 def test_exported_tables_and_et_plus_are_the_same(job: str, tmp_path: Path) -> None:
     for path, name in ((str(tracebraid.demo_path()), "here"), (job, "there")):
         assert run("export", path, "--to", "csv", "-o", tmp_path / name).returncode == 0

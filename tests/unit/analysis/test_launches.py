@@ -60,7 +60,6 @@ def test_launches_of_few_events(events: list[Json], columns: str, rows: list[tup
     assert launch_events(linked_of(events)).select(columns.split()).rows() == rows
 
 
-@pytest.mark.full(keep=12)
 @pytest.mark.parametrize("api", ["cuLaunchKernel", "hipExtModuleLaunchKernel", "enqueueCommand", "any thing"])
 @pytest.mark.parametrize("category", ["cuda_runtime", "xpu_runtime", "privateuse1_driver", "mtia_runtime"])
 def test_a_launch_is_known_by_its_effect_and_not_by_its_name(api: str, category: str) -> None:

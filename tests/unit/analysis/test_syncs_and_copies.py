@@ -277,7 +277,6 @@ def row_of(api: str, name: str, host_us: int = 2, **options: Any) -> Json:
     return row
 
 
-@pytest.mark.full(keep=9)
 @pytest.mark.parametrize(
     ("name", "direction", "source", "target", "pinned"),
     [

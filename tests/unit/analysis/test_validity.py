@@ -83,7 +83,6 @@ LAUNCHERS = ("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernelEx", "hip
 WITHOUT_WORK = ("cudaMemsetAsync", "cudaStreamSynchronize", "cudaLaunchHostFunc")
 
 
-@pytest.mark.full(keep=10)
 @pytest.mark.slow
 @cases(
     "events, expected",
@@ -186,7 +185,6 @@ TWO = [("2", OVERLAPS, 1), ("3", OVERLAPS, 1)]
 ONE = TWO[:1]
 
 
-@pytest.mark.full(keep=9)
 @pytest.mark.slow
 @cases(
     "device, members, expected",

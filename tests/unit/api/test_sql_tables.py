@@ -63,7 +63,6 @@ def assert_same_rows(found: pl.DataFrame, wanted: pl.DataFrame, what: str) -> No
     assert found.hash_rows().sort().equals(wanted.hash_rows().sort()), what
 
 
-@pytest.mark.full(keep=19)
 @pytest.mark.slow
 @pytest.mark.parametrize("table", [*OF_RANK, *OF_JOB], ids=lambda table: f"{table.schema.value}.{table.name}")
 def test_a_table_holds_what_the_api_answers(engine: Database, job: Job, table: SourceTable) -> None:
@@ -81,7 +80,6 @@ def test_the_catalog_has_every_table_of_the_timeline_the_execution_trace_and_the
     assert len(LINKED_RANKS_TABLES) == 4
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("view", CATALOG.views, ids=lambda view: view.name)
 def test_a_view_has_the_columns_that_it_declares(engine: Database, view: View) -> None:
     frame = answered(engine, f"SELECT * FROM main.{view.name}")

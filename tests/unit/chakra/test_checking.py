@@ -62,7 +62,6 @@ def test_equal_ranks_have_nothing_wrong() -> None:
     assert [(rank.nodes, rank.dependencies, rank.collectives) for rank in check.ranks] == [(3, 2, 1)] * 4
 
 
-@pytest.mark.full(keep=17)
 @pytest.mark.slow
 @cases(
     "ranks, groups, expected",

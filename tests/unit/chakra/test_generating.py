@@ -262,7 +262,6 @@ def test_more_nodes_than_a_rank_can_have_are_refused(monkeypatch: pytest.MonkeyP
 JOBS = small_jobs()
 
 
-@pytest.mark.full(keep=22)
 @pytest.mark.parametrize("name", sorted(JOBS))
 def test_no_job_can_hang(name: str) -> None:
     checked(JOBS[name])

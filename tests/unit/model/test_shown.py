@@ -97,7 +97,6 @@ ANSWERS = ["answer", "unanswerable", "graph", "path", "what_if", "advice", "comp
 NAMES = [*TRACES, *ANSWERS]
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_a_result_is_small_html_without_a_script(results: dict[str, object], name: str) -> None:

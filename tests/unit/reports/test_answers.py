@@ -82,7 +82,6 @@ def test_each_analysis_says_which_of_its_columns_people_see(analysis: Analysis) 
     assert {name for names in analysis.picked_by for name in names.split()} <= columns
 
 
-@pytest.mark.full(keep=63)
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [80, 120, 200])
 @pytest.mark.parametrize("analysis", EVERY, ids=lambda analysis: analysis.name)

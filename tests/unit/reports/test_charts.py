@@ -207,7 +207,6 @@ def test_the_view_of_memory_has_what_is_alive_at_each_moment() -> None:
     assert (peak, sums.item(-1, "bytes")) == (6_000, 5_000)
 
 
-@pytest.mark.full
 def test_without_the_view_memory_is_drawn_as_lines() -> None:
     chart = charts_of(memory(replace(demo_results(), views={})))["memory-time"]
     assert chart.kind is ChartKind.LINES
@@ -322,7 +321,6 @@ def test_the_chart_has_all_tables_and_a_table_that_says_the_same(results: RunRes
     assert set(chart.table.frame.get_column("rank")) == {0, 1}
 
 
-@pytest.mark.full
 def test_the_critical_path_lies_on_slices_of_the_step(results: RunResults) -> None:
     frames, path = _chart(results).frames, results.path_of_steps
     assert path is not None

@@ -134,7 +134,6 @@ def test_slices_are_found_by_line_and_moment(found: dict[str, Any]) -> None:
     assert found["ending"] == [3, 3, 4, 4, 5]
 
 
-@pytest.mark.full
 def test_relations_of_slices(found: dict[str, Any]) -> None:
     assert found["parents"] == [[1, 0], []]
     assert found["launched"] == [[3], [3], []]
@@ -233,7 +232,6 @@ def test_totals_are_of_all_that_is_inside(flame_found: Any) -> None:
     assert totals["train.py(3): f", 1] == 91
 
 
-@pytest.mark.full
 def test_children_stand_side_by_side_the_smaller_ones_last(flame_found: Any) -> None:
     assert flame_found["inside"][0] == [1, 2]
     assert flame_found["inside"][3] == [5, 6]

@@ -52,7 +52,6 @@ def test_each_card_links_to_an_occurrence(pattern: str) -> None:
         assert (shown["rank"], shown["event_id"]) in own.select("rank", "event_id").rows()
 
 
-@pytest.mark.full
 def test_a_card_of_which_nothing_is_drawn_links_to_the_step() -> None:
     results = results_of("late-rank")
     assert results.advice is not None

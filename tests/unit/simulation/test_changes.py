@@ -59,7 +59,6 @@ def test_selection(graph: DependencyGraph) -> None:
     assert names(graph, step="2", name="Profiler*") == ["ProfilerStep#2"]
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "expected"),
@@ -84,7 +83,6 @@ def test_groups_are_selected_by_name_or_description(group: str, expected: list[l
     assert sorted(map(list, members)) == (sorted(made.values()) if expected is None else expected)
 
 
-@pytest.mark.full(keep=7)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("where", "communication", "other_work"),

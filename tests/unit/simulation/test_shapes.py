@@ -95,7 +95,6 @@ def step_ns(program: Program) -> float:
     return tracebraid.what_if(program.graph(), "scale 1").before_ns
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("program", "change", "other"),
     [

@@ -95,7 +95,6 @@ RANK: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.full(keep=10)
 @pytest.mark.parametrize("case", RANK)
 def test_what_describes_a_rank_holds_together(store: Path, case: str) -> None:
     path = store / "ranks/rank_000000.json"
@@ -139,7 +138,6 @@ TABLES: dict[str, tuple[str, Callable[[pl.DataFrame], pl.DataFrame]]] = {
 }
 
 
-@pytest.mark.full(keep=15)
 @pytest.mark.parametrize("case", TABLES)
 def test_a_table_names_rows_that_are_there(store: Path, case: str) -> None:
     path = rewrite(store, *TABLES[case])

@@ -236,7 +236,6 @@ COLUMNS = [
 ]
 
 
-@pytest.mark.full(keep=12)
 @pytest.mark.slow
 @pytest.mark.parametrize(("table", "column"), sorted(set(COLUMNS)))
 def test_a_missing_column_gives_nulls(tmp_path: Path, table: str, column: str) -> None:
