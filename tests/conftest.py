@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # No limit of time for an example: a machine that is busy is no fault of the code. Each run tries the same examples:
 # to search for others is the work of `make fuzz`.
 settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("gate", settings.get_profile("steady"), max_examples=30)
 settings.load_profile("steady")
 
 # What collection makes stays to the end: to look through it again and again costs time.
@@ -44,6 +45,12 @@ _STARTS_PROCESSES = re.compile(
     r"^\s*(import|from) (subprocess|torch|multiprocessing|ray|tests\.(integration|engines|servers|callbacks|deno))\b",
     re.MULTILINE,
 )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Try fewer examples of each property in the gate."""
+    if config.getoption("gate"):
+        settings.load_profile("gate")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
