@@ -2,13 +2,14 @@
 
     python -m tools.mutation --mutants 100 --seed 1 --below analysis
 
-    pytest -n auto --cov=src --cov-context=test
+    make coverage
     python -m tools.mutation --mutants 60 --ran-by .coverage
 
 A mutant is a module with one operator, condition, constant, return value or statement changed. It is never written to
 disk: a forked process loads it in place of the module, and runs the tests nearest to the module, by the names that
-they use, until one fails or the time is up. Tests that start processes or run torch are left out. Where coverage says
-which tests ran the changed line, those of the gate (`make test`) are run, and all where these do not notice it.
+they use, until one fails or the time is up. Tests that start processes or run torch are left out. With `--ran-by` it
+runs the tests that ran the changed line: those of the gate (`make test`), and all if none of these fails. Processes
+that a test starts load the module from disk, without the change.
 """
 
 from __future__ import annotations
