@@ -51,7 +51,6 @@ def test_savings_are_bounded(path: Path) -> None:
     )
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("path", PATHS)
 def test_an_item_saves_no_more_than_its_occurrences_cover(path: Path) -> None:
     items = advice_on(path).items
@@ -60,7 +59,6 @@ def test_an_item_saves_no_more_than_its_occurrences_cover(path: Path) -> None:
     assert ((low <= saving) & (saving <= high) & (saving <= bound * (1 + 1e-9))).all()
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("path", PATHS)
 def test_the_accounting_of_each_step_adds_up(path: Path) -> None:
     shares = advice_on(path).of_job.group_by("step").agg(pl.col("share").sum())

@@ -101,7 +101,6 @@ def as_hta(events: pl.DataFrame) -> dict[str, float | None]:
 # --- HTA, on µs traces ------------------------------------------------------------------------------
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["simple_add_a100", "linear_2080ti"])
 def test_the_breakdown_is_htas_on_traces_in_microseconds(real_traces: Path, name: str) -> None:
     row, expected = over_all(linked_of(real_traces, name)), hta(real_traces, name)
@@ -111,7 +110,6 @@ def test_the_breakdown_is_htas_on_traces_in_microseconds(real_traces: Path, name
     assert row["span_ns"] == 1000 * expected["kernel_time"]
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["v100_rank1of2_54MB", "sampled_2_of_128:0", "sampled_2_of_128:1"])
 def test_the_breakdown_is_htas_where_it_leaves_out_the_last_step(real_traces: Path, name: str) -> None:
     """HTA leaves out what was launched in the last ProfilerStep or after it; we leave out nothing."""
@@ -178,7 +176,6 @@ def union_us(spans: Iterable[tuple[Decimal, Decimal]]) -> Decimal:
     return length
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize(
     "name",
     [
@@ -233,7 +230,6 @@ def test_idle_time_is_not_rounded(real_traces: Path, name: str, us: str) -> None
 # --- every file -------------------------------------------------------------------------------------
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("name", FILES)
 def test_the_parts_add_up_to_the_span_in_every_row(real_traces: Path, name: str) -> None:
     table = breakdown(linked_of(real_traces, name))
@@ -246,7 +242,6 @@ def test_the_parts_add_up_to_the_span_in_every_row(real_traces: Path, name: str)
     assert table.select(pl.min_horizontal(pl.col("^.*_ns$")).min()).item() >= 0
 
 
-@pytest.mark.full(keep=14)
 @pytest.mark.parametrize("name", FILES)
 def test_kernels_hold_all_device_time_and_ops_all_that_is_attributed(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
@@ -272,7 +267,6 @@ def test_host_self_times_add_up_to_the_time_in_which_an_op_ran(real_traces: Path
     assert abs(own - covered) <= 0.001 * covered
 
 
-@pytest.mark.full(keep=15)
 @pytest.mark.parametrize("name", FILES)
 def test_every_answer_has_its_declared_schema(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)

@@ -67,7 +67,6 @@ def test_on_the_lanes_of_astra_sim_merged_steps_take_their_measured_times(
     assert worst(real_traces / name, Detail.MERGED, Lanes.ASTRA_SIM) < WITH_LANES
 
 
-@pytest.mark.full
 def test_streams_that_are_not_merged_take_longer_on_those_lanes(real_traces: Path) -> None:
     assert worst(real_traces / JOBS[0], Detail.DEVICE, Lanes.ASTRA_SIM) > 0.1
 
@@ -85,7 +84,6 @@ def test_a_merged_job_on_cpus_takes_its_measured_time() -> None:
     assert worst(DEMO, Detail.MERGED, Lanes.ASTRA_SIM) < WITH_LANES
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("detail", list(Detail))
 @pytest.mark.parametrize("name", JOBS)
 def test_all_work_of_devices_is_there(real_traces: Path, name: str, detail: Detail) -> None:
@@ -104,7 +102,6 @@ def test_all_work_of_devices_is_there(real_traces: Path, name: str, detail: Deta
             assert abs(rounded_ns.item()) < MOST_ROUNDED_NS
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", JOBS)
 def test_a_merged_rank_computes_as_long_as_its_breakdown_says(real_traces: Path, name: str) -> None:
     job = job_of(real_traces / name, Detail.MERGED)
@@ -156,7 +153,6 @@ def _checked(linked: LinkedTrace) -> int:
     return communication.height
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_every_work_of_a_device_has_its_measured_times(name: str, real_traces: Path) -> None:
     _checked(linked_of(real_traces, name))
@@ -193,7 +189,6 @@ def assert_it_runs(plan: JobPlan, folder: Path) -> None:
         assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize(
     ("name", "counts"),
     [

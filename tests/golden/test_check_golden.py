@@ -195,7 +195,6 @@ def test_no_file_of_the_folder_is_left_out(real_traces: Path) -> None:
     )
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", ALONE)
 def test_a_timeline_alone_is_told_its_faults(real_traces: Path, name: str) -> None:
     found = checked(real_traces / f"kineto/{name}.json.gz")
@@ -204,7 +203,6 @@ def test_a_timeline_alone_is_told_its_faults(real_traces: Path, name: str) -> No
     assert found.links
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", [name for name in ALONE if name != LARGE])
 def test_steps_unfinished_ops_and_unknown_launches_are_those_of_the_file(
     real_traces: Path, name: str

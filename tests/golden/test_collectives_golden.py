@@ -48,7 +48,6 @@ def parts_add_up(ranks: LinkedRanks) -> None:
     assert found.height == ranks.members.height
 
 
-@pytest.mark.full(keep=7)
 @pytest.mark.parametrize("name", FILES)
 def test_every_trace_is_answered_as_a_job_of_one_rank(real_traces: Path, name: str) -> None:
     ranks = linked_ranks(linked_of(real_traces, name))
@@ -58,7 +57,6 @@ def test_every_trace_is_answered_as_a_job_of_one_rank(real_traces: Path, name: s
     parts_add_up(ranks)
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", [DLRM, SAMPLED])
 def test_parts_of_members_add_up(real_traces: Path, name: str) -> None:
     parts_add_up(linked_ranks(tracebraid.open(real_traces / name)))
@@ -200,7 +198,6 @@ def test_four_ranks_of_a_host_that_no_trace_names_have_one_clock(real_traces: Pa
     assert FindingCode.CLOCKS_DIFFER not in found
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("named", [True, False])
 def test_two_ranks_of_gloo_on_one_host(named: bool) -> None:
     """The host is named; where it is not, the ends of gloo's ranges, up to 6 ms apart, agree with one clock too."""
@@ -219,7 +216,6 @@ def test_two_ranks_of_gloo_on_one_host(named: bool) -> None:
 ALL = {**FILES, **DLRM_RANKS}
 
 
-@pytest.mark.full(keep=8)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_parts_add_up_on_real_traces(real_traces: Path, name: str) -> None:
     linked = linked_file(real_traces / ALL[name])

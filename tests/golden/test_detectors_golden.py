@@ -56,7 +56,6 @@ def test_evidence_of_every_trace_fits(real_traces: Path) -> None:
             assert (saving <= rows.get_column("end_ns") - rows.get_column("start_ns")).all()
 
 
-@pytest.mark.full
 def test_a_training_in_fp32_with_an_optimizer_by_parameter_is_told_so(real_traces: Path) -> None:
     rows = found(kineto(real_traces, V100))
     assert rows["unfused-optimizer"].get_column("step").n_unique() == 5
@@ -157,7 +156,6 @@ def test_other_traces_claim_nothing(real_traces: Path) -> None:
 # --- What the sweep and straggler metrics promise, on every real trace -------------------------------
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", sorted([*FILES, *JOBS]))
 def test_gains_are_bounded_and_metrics_are_numbers(real_traces: Path, name: str) -> None:
     graph = graph_of(real_traces, name)

@@ -33,7 +33,6 @@ def check(found: Comparison) -> None:
             assert not dtype.is_float() or not table.get_column(name).is_nan().any()
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_no_real_trace_differs_from_itself(real_traces: Path, name: str) -> None:
     profile = profile_of(real_traces / ALL[name])
@@ -46,7 +45,6 @@ def test_no_real_trace_differs_from_itself(real_traces: Path, name: str) -> None
         assert not table.get_column("significant").any()
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_any_two_real_traces_are_compared(real_traces: Path, name: str) -> None:
     names = sorted(ALL)

@@ -164,7 +164,6 @@ def test_host_nodes_are_those_of_the_execution_trace_with_their_times(
     assert len(timed) == linked.coverage.et_nodes.linked
 
 
-@pytest.mark.full(keep=2)
 def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, int], plus: Json) -> None:
     check_trace_link(plus)
     linked = pair(*traces)
@@ -175,7 +174,6 @@ def test_all_device_events_are_there_as_scripts_read_them(traces: tuple[Path, in
     assert sorted(node["parent"] for node in device if "orphan" not in node) == sorted(under_ops)
 
 
-@pytest.mark.full(keep=1)
 def test_device_nodes_have_the_times_and_arguments_of_their_events(
     traces: tuple[Path, int], plus: Json
 ) -> None:
@@ -204,7 +202,6 @@ def test_et_replay_can_read_both_forms(plus: Json, chakra_file: Path) -> None:
     read_as_replay(load_et_plus(chakra_file))
 
 
-@pytest.mark.full(keep=1)
 def test_chakras_converter_can_read_its_form(chakra_file: Path) -> None:
     read_as_converter(load_et_plus(chakra_file))
 

@@ -48,7 +48,6 @@ def path_of(folder: Path, name: str) -> CriticalPath:
     return critical_path(graph_of(folder, name), replays=3)
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.traces
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_path_and_residuals_are_the_step(real_traces: Path, name: str) -> None:
@@ -60,7 +59,6 @@ def test_path_and_residuals_are_the_step(real_traces: Path, name: str) -> None:
         assert ((share >= 0) & (share <= 1)).all()
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.traces
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_no_slack_is_negative_and_none_is_on_a_path(real_traces: Path, name: str) -> None:
@@ -74,7 +72,6 @@ def test_no_slack_is_negative_and_none_is_on_a_path(real_traces: Path, name: str
     assert slack.drop_nulls().eq(0).all()
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.traces
 @pytest.mark.parametrize("name", sorted(HTA))
 def test_the_path_explains_more_than_htas(real_traces: Path, name: str) -> None:
@@ -90,7 +87,6 @@ def demo_graph(demo: Path) -> DependencyGraph:
     return dependency_graph(tracebraid.open(demo))
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [None, 0, 1])
 def test_the_demo_has_a_path_over_all_ranks_and_within_each(
     demo_graph: DependencyGraph, rank: int | None
@@ -127,7 +123,6 @@ def test_two_sampled_ranks_wait_in_what_they_share(real_traces: Path) -> None:
     assert graph.activities.get_column("kind").cast(pl.String).to_list().count("collective") == 5
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_real_trace_is_reproduced_whole_and_by_step(real_traces: Path, name: str) -> None:
     graph = graph_of(real_traces, name)
@@ -176,13 +171,11 @@ def named(linked: LinkedTrace, kind: str) -> list[tuple[str, str, str, str]]:
     return [(names[a], m, names[b], k) for a, m, b, k in rows.select(columns).iter_rows()]
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", COUNTS)
 def test_how_many_dependencies_of_each_kind(real_traces: Path, name: str) -> None:
     assert counts(alone(real_traces / f"kineto/{name}.json.gz")) == COUNTS[name]
 
 
-@pytest.mark.full(keep=7)
 @pytest.mark.parametrize("name", KINETO_FILES)
 def test_all_dependencies_hold_in_time_and_none_is_contradicted(real_traces: Path, name: str) -> None:
     linked = alone(real_traces / f"{name}.json.gz")
@@ -191,7 +184,6 @@ def test_all_dependencies_hold_in_time_and_none_is_contradicted(real_traces: Pat
     assert [one for one in linked.findings if one.code == "dependency-backward"] == []
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", KINETO_FILES)
 def test_all_work_of_a_stream_but_the_first_follows_other_work_there(real_traces: Path, name: str) -> None:
     linked = alone(real_traces / f"{name}.json.gz")
@@ -311,7 +303,6 @@ def lengths_of_ranks(frame: pl.DataFrame, column: str) -> dict[tuple[int, str], 
     return {(rank, step): span for rank, step, span in rows.iter_rows()}
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("path", PATHS)
 def test_the_accounting_is_exactly_the_time_of_the_run(path: Path) -> None:
     job = job_of(path)

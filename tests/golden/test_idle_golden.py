@@ -42,7 +42,6 @@ def linked_any(folder: Path, name: str) -> LinkedTrace:
     return linked_of(folder, name) if name in FILES else link(None, folder / DLRM[name])
 
 
-@pytest.mark.full(keep=5)
 @pytest.mark.parametrize("name", ALL)
 def test_idle_time_adds_up_on_every_file(real_traces: Path, name: str) -> None:
     linked = linked_any(real_traces, name)
@@ -210,7 +209,6 @@ CUT_OFF = "triton_example"
 """Its step lasts 13.3 s, of which the profiler recorded the first 1.7 ms: it is not idle for the rest."""
 
 
-@pytest.mark.full(keep=8)
 @pytest.mark.parametrize("name", sorted({*FILES, *DLRM_JOB} - {WITHOUT_KERNELS, CUT_OFF}))
 def test_a_sound_trace_gives_no_doubt(real_traces: Path, name: str) -> None:
     linked = linked_file(real_traces / {**FILES, **DLRM_JOB}[name])
@@ -284,7 +282,6 @@ def test_a_tenth_of_the_kernels_lost_is_found(real_traces: Path, tmp_path: Path)
     assert {step for step, _ in found} >= {f"ProfilerStep#{n}" for n in (4, 5, 6)}
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "name", ["a100_ddp_nccl_rank0of2", "h100_qwen_stack_memory", "mi300x_qwen_stack_memory"]
 )

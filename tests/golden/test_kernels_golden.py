@@ -198,7 +198,6 @@ def launched_by_runs(linked: LinkedTrace, op: str) -> Counter[tuple[str, ...]]:
     return Counter({names: count for names, count in found.items() if len(names) > 1 and count > 1})
 
 
-@pytest.mark.full(keep=5)
 @pytest.mark.parametrize(
     ("name", "op"),
     [
@@ -241,7 +240,6 @@ def test_the_op_of_a_kernel_and_its_name_agree_as_a_capture_must(real_traces: Pa
 # --- every trace ------------------------------------------------------------------------------------
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("name", EVERY)
 def test_every_answer_on_every_trace(real_traces: Path, name: str) -> None:
     linked = linked_file(real_traces / EVERY[name])

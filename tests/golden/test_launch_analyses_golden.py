@@ -283,7 +283,6 @@ def test_the_nth_range_of_counters_is_the_nth_launch(real_traces: Path) -> None:
 # --- every file -------------------------------------------------------------------------------------
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", FILES)
 def test_every_answer_keeps_its_schema_and_says_the_same_again(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)

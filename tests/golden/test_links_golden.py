@@ -124,7 +124,6 @@ def test_the_demos_external_ids_would_link_wrongly(demo: Path, rank: int) -> Non
     assert (ops.get_column("external_id") != ops.get_column("record_function_id")).all()
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_without_record_function_ids_the_demos_ids_link_nothing_rather_than_wrongly(
     demo: Path, tmp_path: Path, rank: int
@@ -379,7 +378,6 @@ def test_the_et_plus_of_linear_holds_the_device_events_of_its_iteration(
     assert all("orphan" not in one for one in device)
 
 
-@pytest.mark.full
 def test_an_iteration_of_linear_can_be_asked_for(real_traces: Path) -> None:
     folder = real_traces / "pairs/linear_2080ti"
     files = folder / "torch_et_0.json.gz", folder / "kineto_trace_0.json.gz"

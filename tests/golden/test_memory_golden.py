@@ -70,7 +70,6 @@ def device_of(args: Json) -> str:
     return "cpu" if args["Device Type"] == 0 else str(args["Device Id"])
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", [*KINETO, *PAIRS])
 def test_every_file_has_an_answer_of_the_declared_schema(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
@@ -83,7 +82,6 @@ def test_every_file_has_an_answer_of_the_declared_schema(real_traces: Path, name
                 assert table.is_empty() or analysis.name == "allocator_calls"
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", [*WITH_MEMORY, *PAIRS])
 @pytest.mark.parametrize("per_step", [False, True])
 def test_what_is_alive_at_the_peak_adds_up_to_it(real_traces: Path, name: str, per_step: bool) -> None:
@@ -97,7 +95,6 @@ def test_what_is_alive_at_the_peak_adds_up_to_it(real_traces: Path, name: str, p
     assert found.get_column("share").to_list() == pytest.approx([1.0] * found.height)
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", WITH_MEMORY)
 def test_the_peak_is_the_largest_total_of_the_files_own_events(real_traces: Path, name: str) -> None:
     totals: Counter[str] = Counter()

@@ -25,7 +25,6 @@ def values(linked: LinkedTrace) -> dict[str, float | None]:
     return dict(ranks.select("metric", "value").rows())
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_metrics_are_those_of_the_analyses(real_traces: Path, name: str) -> None:
     linked = linked_file(real_traces / ALL[name])

@@ -54,7 +54,6 @@ def hta_annotations(folder: Path, name: str) -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in table.to_dicts()}
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", ALL_FILES)
 def test_the_parts_of_every_answer_add_up(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
@@ -86,7 +85,6 @@ def test_the_parts_of_every_answer_add_up(real_traces: Path, name: str) -> None:
             assert (frames["host_self_ns"].sum(), frames["device_self_ns"].sum()) == (host, device)
 
 
-@pytest.mark.full(keep=6)
 @pytest.mark.parametrize("name", ALL_FILES)
 def test_answers_hold_no_nan_and_self_is_no_more_than_total(real_traces: Path, name: str) -> None:
     linked = linked_of(real_traces, name)
@@ -177,7 +175,6 @@ def test_a_backward_annotation_holds_what_autograds_thread_launched_where_the_pr
 EFFICIENCY_ANALYSES = [found for found in all_analyses() if found.family is Family.EFFICIENCY]
 
 
-@pytest.mark.full(keep=9)
 @pytest.mark.parametrize("name", FILES)
 def test_every_analysis_answers_with_its_table_and_without_nan(real_traces: Path, name: str) -> None:
     linked = linked_kineto(real_traces, name)
@@ -189,7 +186,6 @@ def test_every_analysis_answers_with_its_table_and_without_nan(real_traces: Path
         assert frame.equals(analysis.answer(linked)), "rows come in one order"
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", FILES)
 def test_device_time_of_rows_is_that_of_all_that_ops_launched(real_traces: Path, name: str) -> None:
     linked = linked_kineto(real_traces, name)
@@ -204,7 +200,6 @@ def test_device_time_of_rows_is_that_of_all_that_ops_launched(real_traces: Path,
         assert by_step.get_column(column).sum() == costs.get_column(column).sum()
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_lost_is_what_the_least_time_leaves(real_traces: Path, name: str) -> None:
     rows = roofline(linked_kineto(real_traces, name), peak_flops=1e14, peak_bandwidth=1e12)

@@ -85,7 +85,6 @@ def is_timed(event: Json) -> bool:
     return event["ph"] == "X" or (event["ph"] in "iI" and "cat" in event)
 
 
-@pytest.mark.full(keep=3)
 def test_events_are_as_many_of_each_category_and_phase(kineto: Path) -> None:
     timeline, events = timeline_of(kineto), parsed(kineto)["traceEvents"]
     assert dict(timeline.events.get_column("category").value_counts().rows()) == dict(
@@ -100,12 +99,10 @@ def test_events_are_as_many_of_each_category_and_phase(kineto: Path) -> None:
     assert {finding.code for finding in timeline.findings} <= WELL_FORMED
 
 
-@pytest.mark.full(keep=1)
 def test_the_header_is_all_but_the_events(kineto: Path) -> None:
     assert timeline_of(kineto).header == {k: v for k, v in parsed(kineto).items() if k != "traceEvents"}
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("path", traces("kineto", 100_000))
 def test_names_lanes_and_flows_are_those_of_the_file(path: Path) -> None:
     timeline, events = timeline_of(path), parsed(path)["traceEvents"]
@@ -136,7 +133,6 @@ def found_again(kind: Kind, column: Any, value: Any) -> bool:
     return bool(column == value)
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("path", traces("kineto", 800_000))
 def test_every_argument_is_in_its_column_or_among_the_extra_ones(path: Path) -> None:
     timeline = timeline_of(path)
@@ -183,7 +179,6 @@ def test_times_are_exact_to_the_nanosecond(real_traces: Path) -> None:
     assert events.get_column("dur_ns").sum() == sum(Decimal(event.get("dur", 0)) for event in timed) * 1000
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("path", traces("kineto", 1 << 20))
 def test_all_traces_are_read_the_same_in_small_chunks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = timeline_of(path)
@@ -203,7 +198,6 @@ def side_values(node: Json, side: str) -> list[tuple[Any, Any, Any]]:
     return list(zip(*lists, strict=True))
 
 
-@pytest.mark.full(keep=2)
 def test_every_value_of_every_node_is_read(et: Path) -> None:
     raw, trace = parsed(et), trace_of(et)
     nodes = raw["nodes"][:: 1 if len(raw["nodes"]) < 5000 else 4]
@@ -224,7 +218,6 @@ def test_every_value_of_every_node_is_read(et: Path) -> None:
     assert {finding.code for finding in trace.findings} <= WELL_FORMED | {"parent-missing"}
 
 
-@pytest.mark.full(keep=1)
 def test_every_attribute_of_every_node_is_read(et: Path) -> None:
     trace, raw = trace_of(et), parsed(et)["nodes"]
     rows = {row["node_id"]: row for row in trace.nodes.to_dicts()}
@@ -289,7 +282,6 @@ def producers_by_walking(trace: ExecutionTrace) -> set[tuple[int, int, int]]:
     return edges
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("path", traces("et", 60_000))
 def test_producers_are_those_that_a_plain_walk_finds(path: Path) -> None:
     trace = trace_of(path)

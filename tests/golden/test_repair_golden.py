@@ -80,7 +80,6 @@ def test_the_repaired_traces_have_nothing_to_complain_about(misled: Path, repair
     assert codes(check(repaired)) == []
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("rank", [0, 1])
 def test_a_repair_gives_every_node_the_parent_that_was_recorded(
     demo: Path, repaired: Path, rank: int
@@ -94,7 +93,6 @@ def test_a_repair_gives_every_node_the_parent_that_was_recorded(
     assert different(*(read_execution_trace(folder / name) for folder in (demo, repaired))) == []
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_links_are_the_same_after_a_repair(misled: Path, repaired: Path, rank: int) -> None:
     before, after = pair(misled, rank), pair(repaired, rank)
@@ -154,7 +152,6 @@ def test_a_second_repair_changes_nothing(repaired: Path) -> None:
     assert {one.name: one.read_bytes() for one in repaired.iterdir()} == before
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("rank", [0, 1])
 def test_our_reader_finds_the_tables_of_a_repaired_trace_as_they_were(
     misled: Path, repaired: Path, rank: int

@@ -180,7 +180,6 @@ def test_what_asks_for_the_step_of_a_moment_takes_memory_linear_in_the_input(exp
     assert int(done.stdout) < GROWTH_AT_MOST_BYTES
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("name", ["idle_causes", "idle_blame", "idle_gaps"])
 def test_rows_for_each_of_very_many_steps_at_once_are_refused(export: Path, name: str) -> None:
     with pytest.raises(InputError) as caught:

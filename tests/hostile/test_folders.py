@@ -88,7 +88,6 @@ def test_a_folder_that_cannot_be_listed_is_said_and_left_out(
     assert "lost+found: it cannot be read" in run("summary", tmp_path).stderr
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", ["conf_{}.json", "log_{}.txt", "folder_{}/x"])
 def test_many_other_files_cost_little(tmp_path: Path, name: str) -> None:
     def job_among(count: int) -> Path:
@@ -163,7 +162,6 @@ def change_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path, int, Change], 
     return plan
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("change", [shrink, grow, replace, remove, remove_folder])
 def test_a_file_that_changes_is_read_or_named(

@@ -172,7 +172,6 @@ def any_worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         yield watched
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("name", "examples", "seed", "with_chosen"), ROUNDS)
 def test_no_mutant_fails(any_worker: Watched, name: str, examples: int, seed: int, with_chosen: bool) -> None:
     tally = Tally()

@@ -129,7 +129,6 @@ def is_json(data: bytes) -> bool:
     return True
 
 
-@pytest.mark.full(keep=6)
 @pytest.mark.parametrize("mutate", [zeroed, removed, cut, swapped], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("name", FILES)
 def test_no_more_is_lost_than_is_said(

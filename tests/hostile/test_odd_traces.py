@@ -51,7 +51,6 @@ ODD_VALUES: list[Any] = [
 ]
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("member", ["pid", "tid", "ts", "dur", "name", "cat", "args", "ph", "id", "bp"])
 def test_any_type_of_any_member_of_an_event_costs_no_other(tmp_path: Path, member: str) -> None:
     for value in ODD_VALUES:
@@ -397,7 +396,6 @@ def event(drawn: random.Random) -> Json:
     }
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("seed", range(25))
 def test_odd_events_have_answers(seed: int) -> None:
     drawn = random.Random(seed)

@@ -154,7 +154,6 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("case", DAMAGE)
 def test_damage_is_an_error_of_that_rank_alone(store: Path, traces: Path, case: str) -> None:
     damage, said = DAMAGE[case]

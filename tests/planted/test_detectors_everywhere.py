@@ -104,7 +104,6 @@ def test_a_pattern_without_shapes_or_correlations_gives_no_error(name: str) -> N
     assert no_steps.height or name in OF_STEPS or not found.height
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("name", [detector.name for detector in rank_detectors()])
 @pytest.mark.parametrize("value", ["[[-1, 3], [3, -1]]", "[[1e9, null], {}]"])
 def test_odd_shapes_give_no_error(name: str, value: str) -> None:

@@ -86,7 +86,6 @@ def test_every_answer_can_do_without_a_device(scene: Scene) -> None:
         assert found.frame.is_empty() or not found.is_unanswerable, analysis.name
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("analysis", rank_analyses(), ids=lambda analysis: analysis.name)
 def test_every_answer_of_a_clean_scene_is_in_order_by_step_too(analysis: Analysis) -> None:
     scene = clean(world_size=2)

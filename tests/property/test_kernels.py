@@ -162,7 +162,6 @@ def test_over_several_windows_too_nothing_is_sure_of_what_recurs(many: int, few:
     assert np.all(align(np.tile(pattern, many), np.tile(pattern, few)).unambiguous == NONE)
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize("inserted", [0, 1, 500, 3000])
 def test_long_sequences_over_many_windows(inserted: int) -> None:
     random = np.random.default_rng(inserted)

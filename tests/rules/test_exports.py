@@ -96,7 +96,6 @@ def test_public_functions_and_classes_are_documented(module: ModuleType) -> None
     assert [each for each in found if callable(each) and not inspect.getdoc(each)] == []
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     "module",
     [

@@ -48,7 +48,6 @@ def test_there_are_ten_questions_at_least() -> None:
     assert len({title for title, _ in blocks()}) > 10
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(("title", "code"), blocks()[1:], ids=lambda text: text[:40])
 def test_the_code_runs_and_answers(
     title: str, code: str, names: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

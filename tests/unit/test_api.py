@@ -141,7 +141,6 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(("question", "declared"), QUESTIONS)
 def test_a_job_is_answered_by_the_answers_of_its_ranks(
     tmp_path: Path, question: Question, declared: Table

@@ -41,7 +41,6 @@ def test_a_number_for_each_step_has_an_interval(scene: Scene) -> None:
     assert row["high"] > -1
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("said", [None, math.nan, math.inf, [], [None]])
 def test_no_finite_number_is_no_value(scene: Scene, said: float | Iterable[float | None] | None) -> None:

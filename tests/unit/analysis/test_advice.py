@@ -76,7 +76,6 @@ def test_evidence_names_events_of_the_trace(pattern: str) -> None:
     assert (evidence.get_column("saving_ns") <= long).all()
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("traces", [clean().linked(), training_loop().linked()], ids=["clean", "loop"])
 def test_nothing_is_found_where_nothing_is_wrong(traces: LinkedTrace) -> None:
@@ -112,7 +111,6 @@ def host_steps(slow: str, kind: str, steps: int = 3) -> Scene:
     return scene
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("slow", "kind", "detector"),
@@ -136,7 +134,6 @@ def test_without_a_device_the_hosts_time_counts(slow: str, kind: str, detector: 
         assert advice.items.item(0, "call_site") == slow
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "expected"),

@@ -134,7 +134,6 @@ def test_sends_and_receives_over_gloo_meet_though_sends_last_until_they_are_wait
     assert not ranks.findings
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "collectives"), [("all_to_all3", 4), ("collectives2", 9), ("collectives4", 9), ("fsdp4", 5)]

@@ -271,7 +271,6 @@ def test_the_same_file_twice_is_noticed() -> None:
     assert cautions(same, same) == [CautionCode.SAME_FILES]
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("setting", "value", "expected"),

@@ -471,7 +471,6 @@ def test_a_softmax_over_classes_is_no_attention() -> None:
     assert evidence("eager-attention", scene).is_empty()
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("device", "said", "unsaid"),

@@ -253,7 +253,6 @@ def test_streams_are_in_the_order_of_their_numbers() -> None:
     assert stream_idle(linked_of([])).is_empty()
 
 
-@pytest.mark.full(keep=6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRACES)
 def test_the_sums_hold_of_damaged_traces(name: str) -> None:

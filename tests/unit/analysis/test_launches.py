@@ -444,7 +444,6 @@ def two_steps() -> LinkedTrace:
     return scene.linked()
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("doubtful", [STEPS[:1], STEPS[1:], STEPS])
 def test_the_greatest_is_that_of_all_steps(monkeypatch: pytest.MonkeyPatch, doubtful: list[str]) -> None:

@@ -134,7 +134,6 @@ EVIDENCE = [
 ]
 
 
-@pytest.mark.full(keep=9)
 @pytest.mark.parametrize(("name", "category", "expected"), EVIDENCE)
 def test_what_explains_a_warm_up_is_named_in_its_step(name: str, category: str, expected: str | None) -> None:
     lengths = [500, 100, 100, 100]

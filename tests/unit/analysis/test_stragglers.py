@@ -230,7 +230,6 @@ def test_a_slow_stage_is_found(slow: int, backward: bool) -> None:
     assert first == [(slow, LateCause.LONGER_KERNEL.value)]
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rank_steps", "rank_waits", "late_arrivals", "stragglers"])
 def test_of_nothing_there_is_nothing(name: str) -> None:

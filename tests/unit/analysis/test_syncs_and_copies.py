@@ -302,7 +302,6 @@ def test_the_name_says_the_direction_and_the_memories(
         assert row["host_wait"] is None
 
 
-@pytest.mark.full(keep=11)
 @pytest.mark.parametrize(
     ("api", "name", "host_wait"),
     [

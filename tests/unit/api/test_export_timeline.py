@@ -193,7 +193,6 @@ def test_without_numba_the_rest_is_exported(
     assert names == {"rank 0", "rank 1"}
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("to", ["perfetto", "chrome"])
 def test_an_unreadable_rank_is_left_out(to: str, tmp_path: Path) -> None:
@@ -235,7 +234,6 @@ def test_an_error_in_the_middle_leaves_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("events", [0, 1])
 @pytest.mark.parametrize("to", ["perfetto", "chrome"])
 def test_a_trace_of_hardly_anything_is_exported(events: int, to: str, tmp_path: Path) -> None:

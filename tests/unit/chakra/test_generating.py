@@ -397,7 +397,6 @@ def test_every_job_is_recorded() -> None:
     assert CYCLES["golden"] == [193_000] * 4
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(JOBS))
 def test_our_run_agrees_with_astra_sim(name: str, tmp_path: Path) -> None:

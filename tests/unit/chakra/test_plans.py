@@ -29,7 +29,6 @@ def test_every_type_has_one_row_in_the_table() -> None:
     assert [row.type for row in MAPPINGS] == list(CollectiveType)
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "given", "got", "chakra", "astra_sim", "size"),

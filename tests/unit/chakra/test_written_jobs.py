@@ -130,7 +130,6 @@ def test_captured_jobs_replay_exactly(name: str, detail: Detail, tmp_path: Path)
     assert dict(run.ranks.select("rank", "end_ns").iter_rows()) == ends_ns
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("detail", list(Detail))
 def test_communication_that_a_busy_host_notes_late_replays_exactly(detail: Detail, tmp_path: Path) -> None:
     """A rank goes on 2 ms before its thread of gloo notes the end; the graph knows, and so must the plan."""

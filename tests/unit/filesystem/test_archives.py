@@ -97,7 +97,6 @@ def codes(findings: tuple[Finding, ...]) -> list[tuple[object, ...]]:
     return [(one.code, one.details.get("case"), one.where, one.count) for one in findings]
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PACKS))
 def test_an_archive_answers_as_its_folder(tmp_path: Path, name: str) -> None:
@@ -209,7 +208,6 @@ def noisy(rank: int) -> bytes:
     return kineto_text(events, header={"distributedInfo": {"rank": rank}}).encode()
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["job.tar", "job.tar.gz", "job.tar.zst", "job.zip", "stored.zip", "stream.zip"]

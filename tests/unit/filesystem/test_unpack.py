@@ -42,7 +42,6 @@ def unpacked(packed: bytes, compression: Compression = ZSTD, block: int = 1000) 
     return b"".join(unpack(lambda: iter(blocks), compression, damage)), damage
 
 
-@pytest.mark.full(keep=12)
 @pytest.mark.slow
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
 @pytest.mark.parametrize(
@@ -108,7 +107,6 @@ def test_a_zstd_frame_that_needs_a_dictionary_is_damage_and_no_crash() -> None:
     assert damage
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(("compression", "pack"), [(GZIP, gzip.compress), (ZSTD, zstandard.compress)])
 def test_a_stream_made_to_fill_memory_is_read_up_to_a_limit(compression: Compression, pack: Pack) -> None:

@@ -34,7 +34,6 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return opened
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [2, "2", "ProfilerStep#2", [2], range(2, 3)])
 def test_a_step_is_named_by_number_name_or_range(job: Job, steps: int | str | list[int]) -> None:
@@ -254,7 +253,6 @@ def delayed_job(tmp_path_factory: pytest.TempPathFactory) -> Job:
     return tracebraid.open(planned.write(tmp_path_factory.mktemp("job")))
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_traces_and_their_graph_give_the_same_answer(delayed_job: Job, question: str) -> None:

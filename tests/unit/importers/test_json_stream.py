@@ -78,7 +78,6 @@ def test_the_smallest_chunks_are_one_event_each(tmp_path: Path, layout: str) -> 
     assert objects(opened(tmp_path, LAYOUTS[layout]), 1)[1] == len(EVENTS)
 
 
-@pytest.mark.full(keep=7)
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 60, 500, 20_000])
 @pytest.mark.parametrize("some", [EVENTS, [*EVENTS, *NESTED.values()]], ids=["simple", "nested"])

@@ -71,7 +71,6 @@ def test_parts_of_a_bar_add_up_to_the_span() -> None:
     assert bars.height == RANKS
 
 
-@pytest.mark.full
 def test_where_each_step_is_doubtful_the_bars_are_means_of_all_steps() -> None:
     results = straggling()[0]
     spread = results.answers["step_spread"]

@@ -99,7 +99,6 @@ def report_of(text: str) -> Report:
     return Report(text, [Section("first", text, parts, text)])
 
 
-@pytest.mark.full(keep=5)
 @pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_text_stays_text(text: str) -> None:

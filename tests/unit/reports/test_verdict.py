@@ -31,7 +31,6 @@ def test_growth_in_each_step_before_the_recording_is_said() -> None:
     assert "Memory of the process grows by 2.0 MB in each step" in lines_with(resident)
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "resident",
@@ -95,7 +94,6 @@ def test_a_thread_and_the_start_up_are_no_place_of_host_code() -> None:
     assert "Host code: mostly nothing recorded on thread 5 (main) (40.0 %), aten::add (30.0 %)." in said
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("precisions", "needs", "is_said"),
@@ -123,7 +121,6 @@ def test_a_device_without_known_peaks_is_asked_for(
     assert ("--device NAME" in " ".join(verdict(judged))) == is_said
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("cause", "name", "expected"),

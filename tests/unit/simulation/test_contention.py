@@ -50,7 +50,6 @@ def test_the_slowdown_is_found(tmp_path: Path, slowdown: float) -> None:
     assert found.excess.max() == pytest.approx(1.0)
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(
     ("kinds", "cores", "slowdown"), [("both", 2, 0.4), (TOGETHER, 1, 0.4), (APART, 1, 0.4), ("both", 1, 0.0)]
 )

@@ -101,7 +101,6 @@ def test_of_few_steps_the_spread_is_that_of_real_traces() -> None:
     assert width(gain_interval(one, 0.0, {}, UNRECORDED)) == pytest.approx(2 * 1.28 * 0.04 * MEAN, rel=0.1)
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("spread", [0.05, 0.3])
 def test_four_of_five_intervals_hold_what_other_runs_gain(spread: float) -> None:
     """The real gain is that of two other runs; predictions of this kind are off by a tenth."""

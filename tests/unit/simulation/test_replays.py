@@ -89,7 +89,6 @@ def test_nothing_was_recorded() -> None:
     assert replay_error(errors) == ReplayError()
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.traces
 @pytest.mark.parametrize(
@@ -342,7 +341,6 @@ def test_longer_kernels_of_the_backward_are_not_taken_for_slower(
     assert (found.slowdown == 1).all()
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_durations_that_vary_by_chance_are_no_slowdown(seed: int) -> None:
@@ -417,7 +415,6 @@ def test_an_unchanged_graph_keeps_its_times() -> None:
     assert (replayed_ns(with_interference(graph, interference_of(graph))) == replayed_ns(graph)).all()
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("without", "data"),

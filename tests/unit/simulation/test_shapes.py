@@ -158,7 +158,6 @@ def device_graph() -> DependencyGraph:
     return dependency_graph(scene.linked())
 
 
-@pytest.mark.full(keep=6)
 @pytest.mark.parametrize(
     ("program", "change", "says"),
     [

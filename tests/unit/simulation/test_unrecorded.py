@@ -57,7 +57,6 @@ def bare_ns(graph: DependencyGraph, level: Any = "median_ns") -> float:
 RECORDED_NS = STEP_NS + GAP_NS
 
 
-@pytest.mark.full(keep=4)
 @pytest.mark.parametrize(
     ("costs", "saved_ns"),
     [
@@ -129,7 +128,6 @@ def test_device_work_and_latencies_stay() -> None:
     assert step_ns(bare) < step_ns(graph)
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(
     "values",
     [
@@ -225,7 +223,6 @@ def test_costs_are_scaled_where_the_unrecorded_steps_say_so() -> None:
     assert WhatIfNote.RECORDING_SCALED in found.notes
 
 
-@pytest.mark.full(keep=3)
 @pytest.mark.parametrize(
     "options",
     [
@@ -241,7 +238,6 @@ def test_where_no_factor_is_sound_the_answer_says_that_they_disagree(options: An
     assert WhatIfNote.RECORDING_DISAGREES in found.notes
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.parametrize(
     ("options", "factor"),
     [

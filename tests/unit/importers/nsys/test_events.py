@@ -388,7 +388,6 @@ def test_the_questions_have_their_answers(tmp_path: Path) -> None:
     assert (info.size_bytes, info.steps) == (path.stat().st_size, ("ProfilerStep#1",))
 
 
-@pytest.mark.full(keep=2)
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["check", "info", "summary", "link"])
 def test_the_commands_take_it(tmp_path: Path, command: str) -> None:

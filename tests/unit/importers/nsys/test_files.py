@@ -209,7 +209,6 @@ def test_without_a_rank_in_its_name_it_is_rank_0_with_a_finding(tmp_path: Path) 
     assert (timeline.rank, [one.code for one in timeline.findings]) == (0, ["rank-unknown"])
 
 
-@pytest.mark.full(keep=8)
 @pytest.mark.slow
 @pytest.mark.parametrize("table", sorted({table for table, _ in whole(*STEP)} | {"StringIds"}))
 def test_a_missing_table_gives_no_rows_and_the_others_stay(tmp_path: Path, table: str) -> None:

@@ -130,7 +130,6 @@ def on_gloo(job: MadeJob, frame: pl.DataFrame, lag_ns: int = 900_000) -> pl.Data
     return frame.with_columns(pl.lit("cpu").alias("device"), (pl.col("end_ns") + lag).alias("end_ns"))
 
 
-@pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("world", [2, 3, 4])
 @pytest.mark.parametrize("offset_ns", [0, _DAY_NS])
