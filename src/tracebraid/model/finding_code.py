@@ -136,14 +136,14 @@ class FindingCode(str, Enum):
     EVENT_MENDED = (
         "event-mended",
         _NOTE,
-        "text with unescaped characters was repaired",
-        "Nothing: the text was readable. tracebraid.capture writes it escaped",
+        "invalid JSON was repaired: characters without an escape, or inf and nan, which count as missing",
+        "Nothing: all else was readable. tracebraid.capture writes valid JSON",
     )
     NODE_MENDED = (
         "node-mended",
         _NOTE,
-        "text with unescaped characters was repaired",
-        "Nothing: the text was readable. tracebraid.capture writes it escaped",
+        "invalid JSON was repaired: characters without an escape, or inf and nan, which count as missing",
+        "Nothing: all else was readable. tracebraid.capture writes valid JSON",
     )
     TEXT_BETWEEN = (
         "text-between",

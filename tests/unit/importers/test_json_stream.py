@@ -326,7 +326,7 @@ def test_a_name_that_was_not_escaped_is_mended(written: bytes, name: str | None)
     assert kept[1] == name if name else str(kept[1]).startswith("b")
 
 
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "inf", "-inf", "nan", "-nan"])
 def test_a_value_that_is_no_number_becomes_null(number: str) -> None:
     kept, issues = recover(B.replace('"dur": 2', f'"dur": {number}').encode(), 0, SHAPE)
     assert kept[0].value["dur"] is None

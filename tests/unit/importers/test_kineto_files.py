@@ -446,6 +446,20 @@ def test_a_wrong_duration_does_not_cost_the_exact_times(tmp_path: Path, dur: str
     assert timeline.events.select("ts_ns", "dur_ns").row(0) == (1700000000000000501, expected)
 
 
+@pytest.mark.parametrize("number", ["inf", "-inf", "nan", "-nan", "NaN", "Infinity", "-Infinity", "INF"])
+def test_a_number_that_json_lacks_costs_only_itself(tmp_path: Path, number: str) -> None:
+    odd = {"blocks per SM": 7777, "size": 8, "other": 7777}
+    kernels = [kernel(f"nan{nth}", 10 * nth, 5, nth, **odd) for nth in range(1, 4)]
+    text = kineto_text([op("inf", 1, 2), *kernels, op('an "inf, nan"', 90, 2)]).replace("7777", number)
+    timeline = timeline_of_bytes(tmp_path, text.encode())
+    assert timeline.events.get_column("name").to_list() == ["inf", "nan1", "nan2", "nan3", 'an "inf, nan"']
+    assert timeline.device_work.get_column("blocks_per_sm").to_list() == [None] * 3
+    [finding] = timeline.findings
+    starts = [text.rindex("{", 0, text.index(f'"nan{nth}"')) for nth in range(1, 4)]
+    assert (finding.code, finding.count) == ("event-mended", 3)
+    assert finding.where == "bytes " + ", ".join(f"{start:,}" for start in starts)
+
+
 @pytest.mark.parametrize("ts", ['"12.5"', '" 12.5 "', "1.25e1", '"1.25e1"'])
 def test_a_time_in_another_notation_is_read(tmp_path: Path, ts: str) -> None:
     assert with_times(tmp_path, ts).events.get_column("ts_ns").to_list() == [12500]

@@ -239,6 +239,10 @@ def _repair(text: bytes) -> _Repaired | None:
     """The object with its name escaped, its encoding made UTF-8, and NaN, Infinity and huge numbers made null."""
     if _ZEROED in text:
         return None
+    return _repair_form(text) or _repair_form(with_null_numbers(text)[0])
+
+
+def _repair_form(text: bytes) -> _Repaired | None:
     words, name_may_span = text.decode("utf-8", "replace"), False
     value, may_span = _lenient(words)
     if value is None:
@@ -390,6 +394,24 @@ def plain_text(text: bytes, indent: int, whole: bool = True) -> bytes:
         return msgspec.json.format(text, indent=indent)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return text
+
+
+_ODD_NUMBER = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")|([+-]?\b(?i:inf(?:inity)?|nan)\b)', re.DOTALL)
+"""A string, or a number that JSON lacks, as C++ and Python print it."""
+
+
+def with_null_numbers(text: bytes) -> tuple[bytes, list[int]]:
+    """JSON text in which `inf`, `nan` and their like are null; each makes it a byte longer, at these offsets."""
+    added: list[int] = []
+
+    def null(token: re.Match[bytes]) -> bytes:
+        number = token[2]
+        if number is None:
+            return token[0]
+        added.append(token.end() + len(added))
+        return b"null".ljust(len(number) + 1)
+
+    return _ODD_NUMBER.sub(null, text), added
 
 
 def escapable(word: str) -> bytes:

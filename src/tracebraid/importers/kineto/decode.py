@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -36,6 +37,7 @@ from tracebraid.importers.json_stream.recover import (
     paused_collector,
     plain_text,
     recover,
+    with_null_numbers,
 )
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME
 from tracebraid.model.column import INT64_NULL, Column, Kind, Table
@@ -112,11 +114,13 @@ class EventPositions:
         start: offset of the chunk's first byte in the file.
         array: the chunk in brackets.
         recovered: the objects, where the chunk did not decode as a whole and was read object by object.
+        added: offsets in the chunk behind which it has a byte more than the file: see `with_null_numbers`.
     """
 
     start: int = 0
     array: bytes = b""
     recovered: list[Recovered] | None = None
+    added: list[int] = field(default_factory=list)
 
     def texts(self) -> list[bytes]:
         """The JSON text of each event."""
@@ -130,22 +134,36 @@ class EventPositions:
             return [self.recovered[i].byte for i in indices]
         raws = msgspec.json.decode(self.array, type=list[msgspec.Raw])
         base = _address(self.array) + 1
-        return [self.start + _address(raws[i]) - base for i in indices]
+        offsets = [_address(raws[i]) - base for i in indices]
+        return [self.start + offset - bisect_right(self.added, offset) for offset in offsets]
 
 
 def read_events(data: bytes, start: int, first_key: bytes) -> tuple[list[Any], EventPositions, list[Issue]]:
     """The events of a chunk: `Event` or an object with those of its members that its phase has."""
     array = b"".join((b"[", data, b"]"))
+    for decoder in (_USUAL, _ANY):
+        try:
+            return decoder.decode(array), EventPositions(start, array), []
+        except msgspec.ValidationError:
+            continue
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            break
+    return _read_with_odd_numbers(data, start) or read_each(array[1:-1], start, first_key)
+
+
+def _read_with_odd_numbers(data: bytes, start: int) -> tuple[list[Any], EventPositions, list[Issue]] | None:
+    """The events of a chunk that is JSON but for numbers such as `inf`, which count as missing; None of any other."""
+    plain, added = with_null_numbers(data)
+    array = b"".join((b"[", plain, b"]"))
     try:
-        return _USUAL.decode(array), EventPositions(start, array), []
-    except msgspec.ValidationError:
-        pass
+        events = _ANY.decode(array)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return read_each(array[1:-1], start, first_key)
-    try:
-        return _ANY.decode(array), EventPositions(start, array), []
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return read_each(array[1:-1], start, first_key)
+        return None
+    positions = EventPositions(start, array, added=added)
+    # The start of each event is looked for only here, so that other chunks stay fast.
+    starts = positions.bytes_of(list(range(len(events))))
+    found = {bisect_right(starts, start + offset - nth) - 1 for nth, offset in enumerate(added)}
+    return events, positions, [Issue(FindingCode.EVENT_MENDED, starts[event]) for event in sorted(found)]
 
 
 def phases_of(events: list[Any]) -> Interned:
