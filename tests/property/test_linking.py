@@ -207,23 +207,45 @@ def test_ops_nest_as_if_there_were_no_frames_and_calls(events: list[Host], witho
 
 @given(mixed)
 @steady
-def test_the_op_around_is_the_first_op_among_the_parents(events: list[Host]) -> None:
+def test_depths_and_times_follow_from_parents(events: list[Host]) -> None:
     rows = {row["event_id"]: row for row in tree_rows(events)}
-    is_op = {row: event.category in ("cpu_op", "user_annotation") for row, event in enumerate(events)}
     for row in rows.values():
         parent = row["parent_event"]
         assert row["depth"] == (0 if parent is None else rows[parent]["depth"] + 1)
-        while parent is not None and not is_op[parent]:
-            parent = rows[parent]["parent_event"]
-        assert row["op_event"] == parent
-        children = [other for other in rows.values() if other["parent_event"] == row["event_id"]]
-        end = events[row["event_id"]].start + row["inclusive_ns"]
-        spans = [(events[one["event_id"]].start, one["inclusive_ns"]) for one in children]
-        covered = union_length([(start, max(start, min(start + length, end))) for start, length in spans])
-        assert row["exclusive_ns"] == row["inclusive_ns"] - covered
+        bodies = [
+            (one["body_start_ns"], min(one["body_end_ns"], row["body_end_ns"]))
+            for one in rows.values()
+            if one["parent_event"] == row["event_id"]
+        ]
+        own = row["body_end_ns"] - row["body_start_ns"]
+        assert row["exclusive_ns"] == own - union_length([(start, max(start, end)) for start, end in bodies])
 
 
-_FRAME, _OP, _CALL = 0, 1, 2
+@given(st.lists(trees, max_size=4), st.lists(trees, max_size=4), st.integers(3, 90), st.integers(3, 90))
+@steady
+def test_functions_and_annotations_share_the_time_of_their_thread(
+    functions: list[Shape], notes: list[Shape], gap: int, other: int
+) -> None:
+    """Whatever opens and closes the annotations: each function has its time, and all times add up."""
+    frames, parents = laid_out(functions, gap)
+    frames = [event._replace(category="python_function") for event in frames]
+    annotations = [
+        event._replace(category="user_annotation") for event in laid_out(notes, other * STEP // 7)[0]
+    ]
+    events = [
+        event._replace(start=event.start * STEP, end=event.end * STEP) for event in frames
+    ] + annotations
+    rows = tree_rows(events)
+    assert sum(row["exclusive_ns"] for row in rows) == union_length([(e.start, e.end) for e in events])
+    for row, event, parent in zip(rows, events, parents, strict=False):
+        assert row["inclusive_ns"] == event.end - event.start
+        around = row["parent_event"]
+        while around is not None and around >= len(frames):
+            around = rows[around]["parent_event"]
+        assert around == (parent if parent >= 0 else None)
+
+
+_FRAME, _OP, _CALL, _ANNOTATION = range(4)
 _LEAST_SHARE = 3
 """Of the drawn threads, one in so many at least is to be plain, or the comparison shows little."""
 
@@ -232,27 +254,30 @@ Drawn = list[tuple[int, int, int, int]]
 
 drawn_events = st.lists(
     st.tuples(
-        st.integers(0, 1), st.integers(0, 14), st.integers(0, 8), st.sampled_from([_OP, _OP, _CALL, _FRAME])
+        st.integers(0, 1),
+        st.integers(0, 14),
+        st.integers(0, 8),
+        st.sampled_from([_OP, _ANNOTATION, _CALL, _FRAME]),
     ),
     max_size=10,
 )
 
 
-def rows_of(drawn: Drawn, scale: int) -> tuple[HostRows, np.ndarray[tuple[int], np.dtype[np.int8]]]:
+def rows_of(drawn: Drawn, scale: int) -> HostRows:
     lane, start, duration, kind = (np.array([event[i] for event in drawn], dtype=np.int64) for i in range(4))
     start, end = start * scale, (start + duration) * scale
-    order = np.lexsort((np.where(kind == _FRAME, -end, 0), kind, start, lane))
-    lane, start, end, kind = (column[order] for column in (lane, start, end, kind))
-    return HostRows(lane, start, end, kind == _OP, kind == _FRAME), kind.astype(np.int8)
+    order = np.lexsort(
+        (np.where(kind == _FRAME, -end, 0), np.where(kind == _ANNOTATION, _OP, kind), start, lane)
+    )
+    return HostRows(lane[order], start[order], end[order], kind[order].astype(np.int8))
 
 
 @settings(deadline=None, derandomize=True, max_examples=250)
 @given(drawn_events, st.sampled_from([1, TOLERANCE_NS // 2, 100 * TOLERANCE_NS]))
 def test_plain_threads_nest_as_the_walk_says(drawn: Drawn, scale: int) -> None:
-    rows, kind = rows_of(drawn, scale)
-    columns = (rows.lane, rows.start, rows.end, kind)
-    walked = nesting._walk(*(column.tolist() for column in columns))
-    for found, expected in zip(nesting._nested(rows, kind), walked, strict=True):
+    rows = rows_of(drawn, scale)
+    walked = nesting._walk(*(column.tolist() for column in vars(rows).values()))
+    for found, expected in zip(vars(nesting._nested(rows)).values(), walked, strict=True):
         assert found.tolist() == expected.tolist()
 
 
@@ -265,18 +290,18 @@ def test_many_threads_are_plain() -> None:
             (0, int(s), int(d), _OP)
             for s, d in zip(generator.integers(0, 14, 4), generator.integers(0, 4, 4), strict=True)
         ]
-        plain += bool(plain_nesting(rows_of(drawn, 100)[0]).is_plain.all())
+        plain += bool(plain_nesting(rows_of(drawn, 100)).is_plain.all())
     assert plain >= 300 // _LEAST_SHARE
 
 
 def test_times_that_no_number_can_hold_one_after_the_other_are_not_plain() -> None:
-    rows, _ = rows_of([(0, 0, 1, _OP), (1, 1 << 61, 1, _OP)], 1)
+    rows = rows_of([(0, 0, 1, _OP), (1, 1 << 61, 1, _OP)], 1)
     assert not plain_nesting(rows).is_plain.any()
 
 
 def test_deep_nesting_grows_as_the_number_of_events() -> None:
     def nested(depth: int) -> HostRows:
-        return rows_of([(0, level, 2 * (depth - level), _OP) for level in range(depth)], 1)[0]
+        return rows_of([(0, level, 2 * (depth - level), _OP) for level in range(depth)], 1)
 
     assert grows_less(5 * 3, plain_nesting, nested(20_000), nested(100_000))
 

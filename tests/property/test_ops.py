@@ -119,7 +119,7 @@ def test_an_empty_tree() -> None:
 
 def tree_of_chain(levels: int) -> OpTree:
     rows = np.arange(levels)
-    return OpTree(rows, np.maximum(rows - 1, 0), rows)
+    return OpTree(rows, np.maximum(rows - 1, 0))
 
 
 steady_modules = settings(deadline=None, derandomize=True, max_examples=30)

@@ -113,7 +113,7 @@ def frame_table(stacks: Stacks, rank: int | None) -> pl.DataFrame:
     np.add.at(self_ns, paths.path, stacks.self_ns)
     np.add.at(wanted, paths.path, stacks.counts.astype(np.int64))
     itself = np.arange(frames, dtype=np.int64)
-    tree = OpTree(itself, np.where(paths.parent < 0, itself, paths.parent), paths.depth)
+    tree = OpTree(itself, np.where(paths.parent < 0, itself, paths.parent))
     total = pl.col("count").sum()
     counts = (
         pl.DataFrame({"frame": paths.path, "count": stacks.count})
@@ -418,7 +418,7 @@ def _sizes(rows: pl.DataFrame) -> pl.Series:
     """The number of frames in each frame, itself included."""
     itself = np.arange(rows.height, dtype=np.int64)
     parent = rows.get_column("parent").fill_null(-1).to_numpy()
-    tree = OpTree(itself, np.where(parent < 0, itself, parent), rows.get_column("depth").to_numpy())
+    tree = OpTree(itself, np.where(parent < 0, itself, parent))
     return pl.Series("size", tree.sums(np.ones(rows.height, dtype=np.int64)))
 
 

@@ -35,7 +35,7 @@ def walk_of(frames: pl.DataFrame) -> Walk:
     """The walk through the frames of a tree, siblings by total time."""
     itself = np.arange(frames.height, dtype=np.int64)
     parent = frames.get_column("parent").fill_null(-1).to_numpy()
-    tree = OpTree(itself, np.where(parent < 0, itself, parent), frames.get_column("depth").to_numpy())
+    tree = OpTree(itself, np.where(parent < 0, itself, parent))
     first, last = tree.spans
     return Walk(np.argsort(first, kind="stable"), first, last - first)
 

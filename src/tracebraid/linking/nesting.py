@@ -23,27 +23,34 @@ _LARGEST = 1 << 62
 """Times of all threads are laid in turn: as long as they fit."""
 
 
+_FRAME = 0
+_OP = 1
+_CALL = 2
+_ANNOTATION = 3
+_KINDS = {Role.PYTHON: _FRAME, Role.ANNOTATION: _ANNOTATION, Role.OP: _OP, Role.CALL: _CALL}
+
+
 @dataclass(frozen=True)
 class HostRows:
-    """Sort host events by thread, start, and nesting order.
+    """Host events with a duration, sorted by thread, start, and nesting order.
 
     Args:
         lane: the thread.
         start: ns.
         end: ns.
-        is_op: whether it is an op or annotation.
-        is_frame: whether it is a Python frame; events that are neither are calls.
+        kind: a value of `_KINDS`.
     """
 
     lane: _Ints
     start: _Ints
     end: _Ints
-    is_op: _Bools
-    is_frame: _Bools
+    kind: NDArray[np.int8]
 
-    def __getitem__(self, rows: _Ints | _Bools) -> HostRows:
-        """Some of the rows."""
-        return HostRows(*(column[rows] for column in vars(self).values()))
+    @property
+    def is_op(self) -> _Bools:
+        """Return whether each is an op or annotation."""
+        found: _Bools = (self.kind == _OP) | (self.kind == _ANNOTATION)
+        return found
 
 
 @dataclass(frozen=True)
@@ -70,8 +77,8 @@ def plain_nesting(rows: HostRows) -> PlainNesting:
     if spread is None:
         return PlainNesting(np.zeros(count, dtype=np.bool_), parent, depth)
     start, end = spread
-    ops, calls = np.flatnonzero(rows.is_op), np.flatnonzero(~rows.is_op & ~rows.is_frame)
-    fault = rows.is_frame | (rows.end < rows.start)
+    ops, calls = np.flatnonzero(rows.is_op), np.flatnonzero(rows.kind == _CALL)
+    fault = (rows.kind == _FRAME) | (rows.end < rows.start)
     # A call must end before the next event of its thread begins.
     fault[calls] |= np.r_[start[1:], _LARGEST][calls] < end[calls]
     op_parent, op_depth, op_fault = _of_ops(start[ops], end[ops])
@@ -180,36 +187,19 @@ def proven_ends(timeline: Timeline) -> pl.DataFrame:
 
 
 def frame_end_findings(timeline: Timeline, tree: pl.DataFrame) -> list[Finding]:
-    """Count the frames with a wrong end in the Kineto trace, as a finding.
-
-    That is proven by other frames (`proven_ends`), or by the op that a frame began in, which cannot end before what
-    it calls. A frame that closes an annotation does outlast it; a built-in function by no more than `EXIT_NS`.
-    """
+    """Count the frames with a wrong end in the Kineto trace, as a finding: those that `host_tree` cuts."""
     if not timeline.has_role(Role.PYTHON):
         return []
-    events = timeline.events.select("event_id", "name", "category", "ts_ns", "dur_ns")
-    frames = events.filter(as_text("category").is_in(categories_of(Role.PYTHON)))
-    table = timeline.tables.get("python_functions", pl.DataFrame(schema=_TABLE_SCHEMA))
-    cut = (
-        frames.join(tree, on="event_id")
-        .filter(pl.col("dur_ns") - pl.col("inclusive_ns") > TOLERANCE_NS)
-        .join(table.select("event_id", "python_id"), on="event_id", how="left")
-    )
-    if cut.is_empty():
-        return []
-    of_op = events.select(op_event="event_id", op_category=as_text("category"))
-    by_op = pl.col("op_category").is_in(categories_of(Role.OP)).fill_null(False)
-    by_frames = pl.col("event_id").is_in(proven_ends(timeline).get_column("event_id").implode())
-    over_long = pl.col("dur_ns") - pl.col("inclusive_ns") > EXIT_NS
-    built_in = as_text("name").str.starts_with(_BUILT_IN)
+    events = timeline.events.select("event_id", "name", "category", "dur_ns")
+    over = pl.col("dur_ns") - pl.col("inclusive_ns")
     late = (
-        cut.join(of_op, on="op_event", how="left")
-        .filter(by_op | by_frames | (over_long & built_in & ~_calls_at_its_cut(cut, table, events)))
-        .sort("event_id")
+        events.filter(as_text("category").is_in(categories_of(Role.PYTHON)))
+        .join(tree.select("event_id", "inclusive_ns"), on="event_id", maintain_order="left")
+        .filter(over > TOLERANCE_NS)
     )
     if late.is_empty():
         return []
-    longest = late.select((pl.col("dur_ns") - pl.col("inclusive_ns")).max()).item() / NS_PER_MS
+    longest = late.select(over.max()).item() / NS_PER_MS
     where = f"event {late.item(0, 'event_id')} ({late.item(0, 'name')})"
     return [Finding.of(FindingCode.FRAME_END_LATE, timeline.path, where, late.height, longest_ms=longest)]
 
@@ -228,69 +218,56 @@ def _frames(timeline: Timeline) -> pl.DataFrame:
     )
 
 
-def _calls_at_its_cut(cut: pl.DataFrame, table: pl.DataFrame, events: pl.DataFrame) -> pl.Expr:
-    """Return whether a frame was in a call of its own at the cut, so that this call closed the annotation."""
-    callers = cut.select(
-        pl.col("python_id").alias("python_parent_id"),
-        pl.col("event_id").alias("caller"),
-        (pl.col("ts_ns") + pl.col("inclusive_ns")).alias("cut_ns"),
-    ).drop_nulls()
-    calling = (
-        table.select("event_id", "python_parent_id")
-        .join(callers, on="python_parent_id")
-        .join(events, on="event_id")
-        .filter(
-            (pl.col("ts_ns") <= pl.col("cut_ns")) & (pl.col("cut_ns") <= pl.col("ts_ns") + pl.col("dur_ns"))
-        )
-    )
-    return pl.col("event_id").is_in(calling.get_column("caller").implode())
-
-
 _NEVER = 1 << 62
 """An end after all others, ns."""
-_FRAME = 0
-_OP = 1
-_CALL = 2
-_KINDS = {Role.PYTHON: _FRAME, Role.ANNOTATION: _OP, Role.OP: _OP, Role.CALL: _CALL}
-"""Nesting rank of kinds: of events that start together, the lower is outside."""
 
 
 def host_tree(timeline: Timeline) -> pl.DataFrame:
     """The table `host_tree`: parents, depths and times of all host events that have a duration.
 
-    On each thread, an op or annotation is inside the nearest earlier one that is still open when it starts and that
-    it does not outlast. It may outlast it by what rounding explains: at most `TOLERANCE_NS`, and no more than the
-    part of it that lies inside. One without length is inside the nearest earlier one that has not ended before: in
-    traces in µs short ops have no length and lie at their parent's end. Ops that start together keep the order of the
-    file, which is the order of their starts.
+    Ops and annotations nest among themselves (`op_event`): on each thread, one is inside the nearest earlier one that
+    is still open when it starts and that it does not outlast. It may outlast it by what rounding explains: at most
+    `TOLERANCE_NS`, and no more than the part of it that lies inside. One without length is inside the nearest earlier
+    one that has not ended before: in traces in µs short ops have no length and lie at their parent's end. Ops that
+    start together keep the order of the file, which is the order of their starts.
 
-    Runtime calls and Python frames never change how ops nest. A call is inside the nearest op that it does not
-    outlast. A frame is inside the nearest op that is open when it starts, and is cut at that op's end: frames close
-    annotations that were open before them, and Kineto may end a frame late. Of events that start together, frames are
-    outside ops and ops outside calls.
+    Python frames nest among themselves and in ops: an op ends no earlier than what it calls, so that a frame is cut
+    at the end of the op in which it starts. An annotation proves nothing about a frame. It is opened by one call and
+    closed by another, and belongs to what calls both; its body lies between them. The parent of a frame that is open
+    when an annotation closes is therefore not that annotation.
 
-    Inclusive time is the duration, cut at the parent's end; that of ops at the end of the enclosing op.
-    Exclusive time is inclusive time less what the events directly inside cover.
+    A call is inside the nearest op that it does not outlast. Of events that start together, frames are outside ops
+    and ops outside calls.
+
+    Inclusive time is the duration; that of an op is cut at the end of the enclosing op. Exclusive time is the body's
+    less what the events directly inside cover: over a thread it sums to the time in which any event is open.
     """
     events = _host_events(timeline)
     if events.is_empty():
         return HOST_TREE.empty()
-    start, end = events.get_column("ts_ns").to_numpy(), events.get_column("end_ns").to_numpy()
-    kind = events.get_column("kind").to_numpy()
-    is_op, lane = kind == _OP, events.get_column("lane").to_numpy()
-    parent, op_parent, depth, cut = _nested(HostRows(lane, start, end, is_op, kind == _FRAME), kind)
-    event_id = events.get_column("event_id").to_numpy()
-    op_covered = np.where(is_op, _covered(np.where(is_op, op_parent, -1), start, cut), 0)
-    inclusive = cut - start
+    rows = HostRows(
+        *(events.get_column(name).to_numpy(writable=True) for name in ("lane", "ts_ns", "end_ns", "kind"))
+    )
+    nest = _nested(rows)
+    late = _ends_late(timeline, events, rows, nest)
+    if late.any():
+        rows.end[late] = nest.end[nest.op_parent[late]]
+        nest = _nested(rows)
+    event_id, start = events.get_column("event_id").to_numpy(), rows.start
+    op_covered = np.where(rows.is_op, _covered(np.where(rows.is_op, nest.op_parent, -1), start, nest.end), 0)
+    inclusive = nest.end - start
+    covered = _covered(nest.parent, nest.body_start, nest.body_end)
     tree = pl.DataFrame(
         {
             "event_id": event_id,
-            "parent_event": _ids(event_id, parent),
-            "op_event": _ids(event_id, op_parent),
-            "depth": depth,
+            "parent_event": _ids(event_id, nest.parent),
+            "op_event": _ids(event_id, nest.op_parent),
+            "depth": nest.depth,
+            "body_start_ns": nest.body_start,
+            "body_end_ns": nest.body_end,
             "inclusive_ns": inclusive,
-            "exclusive_ns": inclusive - _covered(parent, start, cut),
-            "op_exclusive_ns": pl.Series(inclusive - op_covered).set(pl.Series(~is_op), None),
+            "exclusive_ns": nest.body_end - nest.body_start - covered,
+            "op_exclusive_ns": pl.Series(inclusive - op_covered).set(pl.Series(~rows.is_op), None),
         },
         schema=HOST_TREE.polars_schema(),
     )
@@ -313,45 +290,96 @@ def _host_events(timeline: Timeline) -> pl.DataFrame:
         events = events.join(proven, on="event_id", how="left").with_columns(
             pl.coalesce("proven_end_ns", "end_ns").alias("end_ns")
         )
-    long_first = pl.when(pl.col("kind") == _FRAME).then(-pl.col("end_ns")).otherwise(0)
-    return events.with_columns(long_first.alias("long_first")).sort(
-        "lane", "ts_ns", "kind", "long_first", "event_id"
-    )
+    # Of events that start together, the lower is outside.
+    order = pl.when(pl.col("kind") == _ANNOTATION).then(_OP).otherwise("kind").alias("order")
+    long_first = pl.when(pl.col("kind") == _FRAME).then(-pl.col("end_ns")).otherwise(0).alias("long_first")
+    return events.with_columns(order, long_first).sort("lane", "ts_ns", "order", "long_first", "event_id")
 
 
-def _nested(rows: HostRows, kind: NDArray[np.int8]) -> tuple[_Ints, _Ints, _Ints, _Ints]:
-    """Return the result of `_walk`; only threads that are not plain are walked."""
+@dataclass(frozen=True)
+class _Nest:
+    """Nesting of host events, a value for each row.
+
+    Args:
+        parent: row of the innermost event around it; -1: none.
+        op_parent: row of the innermost op or annotation around it; -1: none.
+        depth: number of parents.
+        end: its end, cut.
+        body_start: start of its body, see `host_tree`.
+        body_end: end of its body.
+    """
+
+    parent: _Ints
+    op_parent: _Ints
+    depth: _Ints
+    end: _Ints
+    body_start: _Ints
+    body_end: _Ints
+
+
+def _nested(rows: HostRows) -> _Nest:
+    """Nest all rows; only threads that are not plain are walked."""
     plain = plain_nesting(rows)
-    parent, op_of, depth, cut = plain.parent, plain.parent.copy(), plain.depth, rows.end.copy()
+    times = (rows.end.copy(), rows.start.copy(), rows.end.copy())
+    nest = _Nest(plain.parent, plain.parent.copy(), plain.depth, *times)
     left = np.flatnonzero(~plain.is_plain)
     if len(left):
-        columns = (rows.lane, rows.start, rows.end, kind)
-        walked = _walk(*(column[left].tolist() for column in columns))
-        parent[left], op_of[left] = (np.r_[left, -1][found] for found in walked[:2])
-        depth[left], cut[left] = walked[2:]
-    return parent, op_of, depth, cut
+        walked = _walk(*(column[left].tolist() for column in vars(rows).values()))
+        for known, found in zip(vars(nest).values(), walked, strict=True):
+            known[left] = found
+        for column in (nest.parent, nest.op_parent):
+            column[left] = np.r_[left, -1][column[left]]
+    return nest
 
 
-def _walk(
-    lanes: list[int], starts: list[int], ends: list[int], kinds: list[int]
-) -> tuple[_Ints, _Ints, _Ints, _Ints]:
-    """(row of the parent, row of the op that encloses it, depth, end cut at the parent's end) of each row; -1 for none.
+def _ends_late(timeline: Timeline, events: pl.DataFrame, rows: HostRows, nest: _Nest) -> _Bools:
+    """Whether each row is a built-in function that outlasts an annotation by long, and makes no call at its end.
 
-    One pass with a stack of the open ops; each holds the open frames and calls that lie directly in it, outer ones
-    first. An op that a new op outlasts is closed: whatever lies in it from here on lies in the new one too. Frames
-    and calls close no op, so that ops nest as if there were none. Below the stack lies a row that never ends.
+    Only such a call could have closed the annotation.
     """
-    parents, op_of, depths, cuts = [-1] * len(starts), [-1] * len(starts), [0] * len(starts), ends.copy()
+    around = np.maximum(nest.op_parent, 0)
+    late: _Bools = (rows.kind == _FRAME) & (nest.op_parent >= 0) & (rows.kind[around] == _ANNOTATION)
+    late &= nest.end > nest.end[around] + EXIT_NS
+    if not late.any():
+        return late
+    names = timeline.events.get_column("name").gather(events.get_column("event_id").to_numpy()[late])
+    late[late] = names.cast(pl.String).str.starts_with(_BUILT_IN).to_numpy()
+    calls = np.flatnonzero((nest.parent >= 0) & (rows.kind == _FRAME))
+    closes = nest.end[around[nest.parent[calls]]]
+    late[nest.parent[calls[(rows.start[calls] <= closes) & (closes <= nest.end[calls])]]] = False
+    return late
+
+
+def _walk(lanes: list[int], starts: list[int], ends: list[int], kinds: list[int]) -> tuple[_Ints, ...]:
+    """The columns of `_Nest` for these rows.
+
+    One pass with a stack of the open ops and annotations; each holds the frames and calls that are open in it, outer
+    ones first. An op that a new op outlasts is closed: whatever lies in it from here on lies in the new one too.
+    Frames and calls close no op, so that ops nest as if there were none. Frames outlive annotations that close, and
+    go on in those that open within them. Below the stack lies a row that never ends.
+    """
+    count = len(starts)
+    parents, op_of, depths, cuts = [-1] * count, [-1] * count, [0] * count, ends.copy()
+    body_starts, body_ends = starts.copy(), [_NEVER] * count
     ops, op_ends = [-1], [_NEVER]
     # No list for each op: the garbage collector would visit all of them again and again.
     inside: list[list[int] | None] = [None]
     lane = None
+
+    def close(start: int) -> None:
+        """Close the innermost op; frames that are still open go on in the next."""
+        del ops[-1], op_ends[-1]
+        if between := inside.pop():
+            go_on = [row for row in between if cuts[row] > start]
+            if go_on:
+                inside[-1] = [*(inside[-1] or ()), *go_on]
+
     for row, (start, end, kind) in enumerate(zip(starts, ends, kinds, strict=True)):
         if lanes[row] != lane:
             ops, op_ends, inside = [-1], [_NEVER], [None]
             lane = lanes[row]
         while op_ends[-1] < start:
-            del ops[-1], op_ends[-1], inside[-1]
+            close(start)
         level = -1
         while (over := end - op_ends[level]) > 0:
             left = op_ends[level] - start
@@ -359,39 +387,63 @@ def _walk(
                 break
             level -= 1
         op_of[row] = parent = ops[level]
-        if over > 0:
-            end = cuts[row] = min(end, cuts[parent])
-        between = inside[level]
-        if between:
-            parent = _enclosing(between, start, end, cuts, parent)
+        outlasted: list[int] = []
+        if kind == _FRAME:
+            at = level
+            while (frame := _enclosing(inside[at], start, end, cuts)) < 0 and (parent := ops[at]) >= 0:
+                if kinds[parent] == _OP or end <= cuts[parent]:
+                    break
+                body_ends[parent] = min(body_ends[parent], start)
+                at -= 1
+            parent = frame if frame >= 0 else parent
+            limit = parent
+        else:
+            if kind != _CALL:
+                for _ in range(-level - 1):
+                    close(start)
+                    level = -1
+            limit = parent
+            until = min(end, cuts[parent]) if over > 0 else end
+            frame = _enclosing(inside[level], start, until, cuts, outlasted)
+            if frame >= 0:
+                parent = frame
+                limit = parent if kind == _CALL else limit
         if parent >= 0:
             parents[row] = parent
             depths[row] = depths[parent] + 1
-            limit = ops[level] if kind == _OP else parent
-            if limit >= 0 and cuts[limit] < end:
-                cuts[row] = cuts[limit]
-        if kind != _OP:
+        if limit >= 0 and cuts[limit] < end:
+            cuts[row] = cuts[limit]
+        if kind in (_FRAME, _CALL):
+            between = inside[level]
             if between is None:
                 inside[level] = [row]
             else:
                 between.append(row)
             continue
-        if level < -1:
-            del ops[level + 1 :], op_ends[level + 1 :], inside[level + 1 :]
         ops.append(row)
-        op_ends.append(ends[row])
-        inside.append(None)
-    return np.array(parents), np.array(op_of), np.array(depths), np.maximum(np.array(cuts), np.array(starts))
+        op_ends.append(end)
+        go_on = [frame for frame in outlasted[::-1] if kinds[frame] == _FRAME] if kind == _ANNOTATION else []
+        inside.append(go_on or None)
+        if go_on:
+            body_starts[row] = max(cuts[frame] for frame in go_on)
+    end_ns = np.maximum(np.array(cuts), np.array(starts))
+    body_end = np.minimum(np.array(body_ends), end_ns)
+    body_start = np.minimum(np.array(body_starts), body_end)
+    return np.array(parents), np.array(op_of), np.array(depths), end_ns, body_start, body_end
 
 
-def _enclosing(between: list[int], start: int, end: int, cuts: list[int], op: int) -> int:
-    """The innermost frame or call that encloses an event, else the op; those that it outlasts are closed."""
+def _enclosing(
+    between: list[int] | None, start: int, end: int, cuts: list[int], outlasted: list[int] | None = None
+) -> int:
+    """The innermost frame or call that encloses an event; -1: none. Those that it outlasts are closed."""
     while between:
         left = (cut := cuts[between[-1]]) - start
         if left > 0 and (end <= cut or end - cut <= min(left, TOLERANCE_NS)):
             return between[-1]
+        if left > 0 and outlasted is not None:
+            outlasted.append(between[-1])
         between.pop()
-    return op
+    return -1
 
 
 def _covered(parent: _Ints, start: _Ints, end: _Ints) -> _Ints:

@@ -29,12 +29,10 @@ class OpTree:
     Args:
         event_id: event of each row, rising.
         enclosing: row of the op that encloses each row's event; its own row where there is none.
-        depth: number of host events that enclose it.
     """
 
     event_id: _Ints
     enclosing: _Ints
-    depth: _Ints
 
     def rows(self, events: _Ints) -> _Ints:
         """The rows of some events, all of them in the tree."""
@@ -88,11 +86,20 @@ class OpTree:
     def _sizes(self) -> _Ints:
         """The number of rows in each row, itself included: added level by level, the deepest first."""
         sizes = np.ones(len(self.event_id), dtype=np.int64)
-        order = np.argsort(-self.depth, kind="stable")
-        order = order[self.enclosing[order] != order]
-        for level in np.split(order, np.flatnonzero(np.diff(self.depth[order])) + 1):
+        depth = self._depths()
+        order = np.argsort(-depth, kind="stable")[: np.count_nonzero(depth)]
+        for level in np.split(order, np.flatnonzero(np.diff(depth[order])) + 1):
             np.add.at(sizes, self.enclosing[level], sizes[level])
         return sizes
+
+    def _depths(self) -> _Ints:
+        """The number of rows that enclose each row: pointers are doubled as in `nearest`."""
+        target = self.enclosing
+        depth = (target != np.arange(len(target))).astype(np.int64)
+        while (further := depth[target]).any():
+            depth += further
+            target = target[target]
+        return depth
 
 
 def op_tree(host_tree: pl.DataFrame) -> OpTree:
@@ -100,11 +107,7 @@ def op_tree(host_tree: pl.DataFrame) -> OpTree:
     event_id = host_tree.get_column("event_id").to_numpy()
     enclosing = host_tree.get_column("op_event").fill_null(-1).to_numpy()
     rows = np.searchsorted(event_id, enclosing)
-    return OpTree(
-        event_id,
-        np.where(enclosing < 0, np.arange(len(event_id)), rows),
-        host_tree.get_column("depth").to_numpy(),
-    )
+    return OpTree(event_id, np.where(enclosing < 0, np.arange(len(event_id)), rows))
 
 
 _STICKS_OUT_NS = 1000

@@ -224,7 +224,7 @@ class Manifest(Struct, frozen=True):
 
 
 SUFFIX = ".tbstore"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Version of the store's format; increased when older readers would misread it."""
 
 MANIFEST = "store.json"

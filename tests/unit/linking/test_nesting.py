@@ -112,6 +112,11 @@ def test_the_event_around_each(events: str, inside: str) -> None:
             id="frames that close an annotation do not close what was open before it",
         ),
         pytest.param(
+            "a 0 70_000 note, f 30_000 100_000 frame, b 70_000 170_000 note, op 80_000 90_000",
+            "f<a op<b",
+            id="annotations across functions",
+        ),
+        pytest.param(
             "op 0 10_000, c 5_000 50_000 call, i 6_000 7_000",
             "i<op",
             id="a call that outlasts an op does not close it",
@@ -164,8 +169,27 @@ def test_the_op_around_each(events: str, inside: str) -> None:
         pytest.param(
             "step 0 60_000 note, graph 10 50_000 note, next 20 90_000 frame",
             "inclusive_ns",
-            [60_000, 49_990, 49_980],
-            id="a frame that ends late is cut",
+            [60_000, 49_990, 89_980],
+            id="no annotation cuts a frame",
+        ),
+        pytest.param("op 0 50, f 20 90 frame", "inclusive_ns", [50, 30], id="an op cuts a frame"),
+        pytest.param(
+            "f 0 100 frame, enter 5 11 frame, a 10 50 note, g 20 30 frame, exit 49 60 frame",
+            "exclusive_ns",
+            [100 - 6 - 38 - 11, 6, 28, 10, 11],
+            id="the body of an annotation lies between what opens and what closes it",
+        ),
+        pytest.param(
+            "f 0 100 frame, enter 5 11 frame, a 10 50 note, g 20 30 frame, exit 49 60 frame",
+            "depth",
+            [0, 1, 1, 2, 1],
+            id="what closes an annotation is called by what the annotation is in",
+        ),
+        pytest.param(
+            "a 0 70_000 note, f 30_000 100_000 frame, b 70_000 170_000 note, op 80_000 90_000, c 40_000 50_000 call",
+            "exclusive_ns",
+            [30_000, 50_000, 70_000, 10_000, 10_000],
+            id="a function goes on in the next annotation",
         ),
     ],
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import Any
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.device import COMPILING
 from tracebraid.analysis.flames import stack_paths
-from tracebraid.analysis.host.host_trees import host_names, with_forward
+from tracebraid.analysis.host.host_trees import host_names, host_ops, with_forward
 from tracebraid.analysis.time.breakdown import Cover, cover_of
 from tracebraid.model.capture_facts import GARBAGE
 from tracebraid.model.category import Role, categories_of
@@ -164,11 +164,12 @@ def by_lane(lanes: _Ints) -> list[tuple[int, _Ints]]:
 
 
 def _thread_timelines(linked: LinkedTrace) -> dict[int, ThreadTimeline]:
-    """A thread is in an event from its start, and in the event's parent from its end.
+    """A thread is in an event from the start of its body, and in the event's parent from its end.
 
     An end that lies in the next event of the same parent changes nothing: siblings may overlap in damaged traces.
     """
-    host = host_rows(linked)
+    bodies = linked.host_tree.select("body_start_ns", "body_end_ns").to_numpy()
+    host = replace(host_rows(linked), start_ns=bodies[:, 0], end_ns=bodies[:, 1])
     order = np.lexsort((host.event_id, host.depth, host.start_ns, host.lane))
     order = order[host.end_ns[order] > host.start_ns[order]]
     ending = order[~_ends_in_sibling(host, order)][::-1]
@@ -300,7 +301,8 @@ def _surroundings(linked: LinkedTrace) -> Surroundings:
         op,
         # The op that the parent of no op lies in.
         nearest_or_none(linked, found["is_op"] & (op[host_rows(linked).parent] < 0)),
-        nearest_or_none(linked, found["is_annotation"] & ~step["is_step"]),
+        # A function may go on behind an annotation in which it began.
+        np.r_[host_ops(linked).nearest(found["is_annotation"] & ~step["is_step"]), NO_ROW],
         module,
         np.where(frame >= 0, frame, nearest_or_none(linked, found["is_frame"])),
     )

@@ -26,7 +26,7 @@ def _host_parents(linked: LinkedTrace) -> OpTree:
     parent = tree.get_column("parent_event").fill_null(-1).to_numpy()
     rows = np.searchsorted(event_id, parent)
     enclosing = np.where(parent < 0, np.arange(len(event_id)), rows)
-    return OpTree(event_id, enclosing, tree.get_column("depth").to_numpy())
+    return OpTree(event_id, enclosing)
 
 
 def host_ops(linked: LinkedTrace) -> OpTree:

@@ -18,7 +18,7 @@ from tracebraid.model.answers import ANNOTATION_KERNELS, USER_ANNOTATIONS
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import nearest_ancestors, nearest_rows
+from tracebraid.model.name_rules import nearest_ancestors
 from tracebraid.model.op_tree import OpTree
 from tracebraid.model.step import is_step_name
 
@@ -230,12 +230,7 @@ def _grafted(tree: OpTree, roots: _Ints, outer: _Ints) -> OpTree:
     """The tree with some of its roots in other rows."""
     enclosing = tree.enclosing.copy()
     enclosing[roots] = outer
-    own_root = nearest_rows(tree.enclosing, tree.enclosing == np.arange(len(enclosing)))
-    # How much deeper each root lies than on its thread, and with it all that it encloses.
-    deeper = np.zeros(len(enclosing), dtype=np.int64)
-    while (changed := (below := tree.depth[outer] + 1 + deeper[own_root[outer]]) != deeper[roots]).any():
-        deeper[roots[changed]] = below[changed]
-    return OpTree(tree.event_id, enclosing, tree.depth + deeper[own_root])
+    return OpTree(tree.event_id, enclosing)
 
 
 def annotation_paths(linked: LinkedTrace) -> tuple[_Ints, list[str], Paths]:

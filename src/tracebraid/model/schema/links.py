@@ -21,8 +21,10 @@ HOST_TREE = Table(
         Column("parent_event", _INT, "innermost host event that encloses it on its thread; null at the top"),
         Column("op_event", _INT, "innermost op or annotation that encloses it, itself left out; null: none"),
         Column("depth", _INT, "number of host events that enclose it"),
-        Column("inclusive_ns", _INT, "its duration, cut at the end of its parent"),
-        Column("exclusive_ns", _INT, "inclusive time less that of the events directly inside"),
+        Column("body_start_ns", _INT, "annotations: the end of the call that opened it; else its start"),
+        Column("body_end_ns", _INT, "annotations: the start of the call that closes it; else its end"),
+        Column("inclusive_ns", _INT, "its duration, cut at the end of the op around it"),
+        Column("exclusive_ns", _INT, "time of its body less that of the events directly inside"),
         Column(
             "op_exclusive_ns", _INT, "ops: inclusive time less that of the ops directly inside; else null"
         ),
