@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from tests.builders import Json
-from tracebraid.analyses import breakdown, kernels, ops, steps
+from tracebraid.analyses import breakdown, counters, kernels, ops, steps
 from tracebraid.analysis.device import device_events
 from tracebraid.analysis.time.breakdown import Cover, cover_of
 from tracebraid.api import link
@@ -50,9 +50,15 @@ FILES = {
 }
 
 
+WITHOUT_KERNELS = "a100_cupti_counters"
+"""A session of counters records no kernels."""
+
+
 @cache
 def linked_file(path: Path) -> LinkedTrace:
-    return link(None, path)
+    linked = link(None, path)
+    # What the host alone did adds up, too.
+    return linked.judged_by(None) if WITHOUT_KERNELS in path.name else linked
 
 
 def linked_of(folder: Path, name: str) -> LinkedTrace:
@@ -299,6 +305,14 @@ def test_a_trace_without_device_work_is_broken_down_by_its_host_ops(real_traces:
     communicates = name_of.str.contains("^(nccl:|gloo:|c10d::|record_param_comms)")
     host = linked.timeline.events.filter(category == "cpu_op", ~communicates)
     assert over_all(linked)["compute_ns"] == cover(host).length
+
+
+def test_a_session_of_counters_says_nothing_of_the_device_but_counters(real_traces: Path) -> None:
+    linked = link(None, real_traces / FILES[WITHOUT_KERNELS])
+    assert [found.finding.code.value for found in linked.gaps] == ["device-events-missing"]
+    assert breakdown(linked).is_empty()
+    assert ops(linked).is_empty()
+    assert not counters(linked).is_empty()
 
 
 # --- the bundled traces: counts, not times ----------------------------------------------------------

@@ -168,7 +168,7 @@ def test_traces_of_two_runs_do_not_link(real_traces: Path, demo: Path, tmp_path:
 LAUNCHES = "some code for device events without an operator"
 ALONE = {
     "a100_alexnet_cuda_sync": ["no-steps"],
-    "a100_cupti_counters": ["device-work-missing", "no-steps"],
+    "a100_cupti_counters": ["device-events-missing", "no-steps"],
     "a100_ddp_nccl_rank0of2": [],
     "a100_event_sync": [],
     "a100_event_sync_multi_stream": ["no-steps"],
@@ -182,7 +182,7 @@ ALONE = {
     "no_distributed_info": ["rank-unknown"],
     "sampled_2_of_128/sampled_rank-0": [],
     "sampled_2_of_128/sampled_rank-1": [],
-    "triton_example": ["rank-unknown"],
+    "triton_example": ["outlasts-trace", "rank-unknown"],
     "v100_rank1of2_54MB": [],
 }
 LARGE = "v100_rank1of2_54MB"

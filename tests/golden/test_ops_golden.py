@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import polars as pl
 import pytest
 
 from tests.golden.linked import pair
-from tests.golden.test_analyze_golden import FILES
+from tests.golden.test_analyze_golden import FILES, linked_file
 from tests.golden.test_analyze_golden import linked_of as linked_kineto
 from tests.unit.linking.made import row_of
 from tracebraid.analysis.catalog import all_analyses
@@ -24,7 +23,6 @@ from tracebraid.analysis.ops.annotations import annotation_kernels, user_annotat
 from tracebraid.analysis.ops.modules import modules
 from tracebraid.analysis.ops.op_times import python_frames
 from tracebraid.analysis.ops.ops import ops
-from tracebraid.api import link
 from tracebraid.model.analysis import Family
 from tracebraid.model.answers import ModuleSource, OpKey
 from tracebraid.model.linked_trace import LinkedTrace
@@ -38,11 +36,6 @@ ALL_FILES = {
 QWEN = ["h100_qwen_stack_memory", "mi300x_qwen_stack_memory"]
 ROUNDING_NS = 2_000
 """HTA rounds start and duration of an event to whole µs."""
-
-
-@cache
-def linked_file(path: Path) -> LinkedTrace:
-    return link(None, path)
 
 
 def linked_of(folder: Path, name: str) -> LinkedTrace:

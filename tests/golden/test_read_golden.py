@@ -26,7 +26,7 @@ from tracebraid.model.timeline import Timeline
 DEMO = tracebraid.demo_path()
 REAL = find_real_traces()
 NANOSECONDS = "kineto/a100_ddp_nccl_rank0of2.json.gz"
-WELL_FORMED = {"rank-unknown", "ranks-differ", "device-work-missing"}
+WELL_FORMED = {"rank-unknown", "ranks-differ"}
 """What may be said of a trace that is sound."""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
@@ -206,6 +206,14 @@ def test_ops_nest_as_if_there_were_no_frames_and_calls(events: list[Host], witho
 
 
 @given(mixed)
+@example(
+    [
+        Host("op", 0, 1200, "cpu_op", 0),
+        Host("op", 0, 800, "cpu_op", 0),
+        Host("range", 0, 2000, "user_annotation", 0),
+        Host("frame", 400, 1600, "python_function", 0),
+    ]
+)
 @steady
 def test_depths_and_times_follow_from_parents(events: list[Host]) -> None:
     rows = {row["event_id"]: row for row in tree_rows(events)}

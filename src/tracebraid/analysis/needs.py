@@ -20,9 +20,12 @@ _COUNTER_CATEGORIES = {Category.CUDA_PROFILER_RANGE.value, Category.HARDWARE_COU
 def lacking(analysis: Analysis, linked: LinkedTrace) -> tuple[Need, ...]:
     """Return the needs and uses of an analysis that the trace does not meet, in order.
 
-    Whether there are several ranks is not for a trace to say.
+    Whether there are several ranks is not for a trace to say. Where a gap hides any of them, that is all there is to
+    say.
     """
     wanted = [need for need in (*analysis.needs, *analysis.uses) if need is not Need.SEVERAL_RANKS]
+    if linked.hidden.intersection(wanted):
+        return (Need.LOST,)
     return lacking_of(wanted, linked)
 
 
@@ -37,7 +40,7 @@ def has_key(need: Need) -> str:
 
 
 def _has(need: Need, linked: LinkedTrace) -> bool:
-    return linked.answered(has_key(need), HAS[need])
+    return need not in linked.hidden and linked.answered(has_key(need), HAS[need])
 
 
 def _has_shapes(linked: LinkedTrace) -> bool:
@@ -118,6 +121,7 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.GRAPH_LAUNCHES: has_graphs,
     Need.EXECUTION_TRACE: lambda linked: linked.has_et,
     Need.DEVICE_PEAKS: _has_peaks,
+    Need.LOST: lambda linked: not linked.hidden,
     Need.SEVERAL_RANKS: lambda _: False,
     Need.INFERENCE_ITERATIONS: _has_iterations,
 }

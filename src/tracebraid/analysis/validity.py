@@ -12,12 +12,13 @@ from tracebraid.analysis.device import device_events, device_events_by_step
 from tracebraid.analysis.launches.synchronising import synchronising_calls
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
-from tracebraid.model.answers import VALIDITY, Doubt, SyncKind
+from tracebraid.model.answers import VALIDITY, SyncKind
 from tracebraid.model.answers.efficiency import RANK
 from tracebraid.model.category import Category, Role, Work, categories_of
 from tracebraid.model.device_peaks import COMMUNICATION, WAIT
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.gaps import FoundGap, Gap
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import CallAction, call_does
 from tracebraid.model.quantities import NS_PER_MS, NS_PER_US
@@ -81,7 +82,7 @@ def device_work(linked: LinkedTrace) -> pl.DataFrame:
     return device_events_by_step(linked).with_columns((pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"))
 
 
-def about_events(doubt: Doubt, events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+def about_events(doubt: Gap, events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """A row for each step that some events falsify: that which launched them, and all during which they run."""
     if events.is_empty():
         return pl.DataFrame(schema=DOUBTS)
@@ -178,7 +179,7 @@ def dominating_events(linked: LinkedTrace) -> pl.DataFrame:
         sound = with_confirmed_end(found, work, linked)
         found = found.join(sound, on="event_id", how="anti", maintain_order="left")
     events = found.select("event_id", "ts_ns", "end_ns", "step", pl.col("dur_ns").alias("time_ns"))
-    return about_events(Doubt.EVENT_DOMINATES, events, linked)
+    return about_events(Gap.EVENT_DOMINATES, events, linked)
 
 
 _JUDGED = (Role.OP, Role.ANNOTATION, Role.CALL, Role.PYTHON, Role.DEVICE_WORK)
@@ -195,7 +196,7 @@ def unusable_durations(linked: LinkedTrace) -> pl.DataFrame:
         finding.count for finding in timeline.findings if finding.code is FindingCode.EVENT_DURATION
     )
     unlocated = pl.DataFrame(
-        [(None, Doubt.DURATION_OVERFLOWS.value, counted - damaged.height, None, None)],
+        [(None, Gap.DURATION_OVERFLOWS.value, counted - damaged.height, None, None)],
         schema=DOUBTS,
         orient="row",
     ).filter(pl.col("count") > 0)
@@ -214,12 +215,9 @@ def unusable_durations(linked: LinkedTrace) -> pl.DataFrame:
             "step",
         )
     )
-    located = about_events(Doubt.DURATION_OVERFLOWS, events, linked)
+    located = about_events(Gap.DURATION_OVERFLOWS, events, linked)
     return pl.concat([located, unlocated])
 
-
-_LAUNCHING = [Category.CUDA_RUNTIME.value, Category.CUDA_DRIVER.value]
-"""Categories of the calls of which names say so: CUDA and ROCm, which write both."""
 
 _USUAL_SHARE = 0.9
 """Share of an API's calls in the other steps that have work, from which on its calls are expected to have it."""
@@ -247,20 +245,30 @@ def expected_work(linked: LinkedTrace) -> pl.DataFrame:
 
 
 def _of_launching_apis(linked: LinkedTrace) -> pl.DataFrame:
-    """Calls of the APIs that launch by their name, or of which some call has work: with `launches` and `has_work`."""
+    """Calls of the APIs that launch by their name, or of which some call has work: with `launches` and `has_work`.
+
+    Of any runtime or driver: CUDA, ROCm, Level Zero, ... . A call without correlation is not known to lack its work,
+    but where there is no work at all.
+    """
     with_work = linked.launches.get_column("call_event").drop_nulls().unique()
+    carried = linked.timeline.host_calls.filter(pl.col("correlation") > 0)
+    linked_calls = carried.get_column("event_id")
+    none = pl.lit(not linked.timeline.has_device)
     calls = (
         linked.timeline.of_role(Role.CALL)
         .select("event_id", "name", "category", "lane", "ts_ns", "dur_ns")
-        .with_columns(pl.col("event_id").is_in(with_work.implode()).alias("has_work"))
+        .with_columns(
+            pl.col("event_id").is_in(with_work.implode()).alias("has_work"),
+            pl.col("event_id").is_in(linked_calls.implode()).alias("is_linked"),
+        )
     )
     name = as_text("name")
     named = call_does(name, CallAction.LAUNCH_KERNEL) | call_does(name, CallAction.LAUNCH_GRAPH)
     apis = (
         calls.group_by("name", "category")
-        .agg(pl.col("has_work").any().alias("works"))
+        .agg(pl.col("has_work").any().alias("works"), pl.col("is_linked").any())
         .with_columns(
-            (named.fill_null(value=False) & as_text("category").is_in(_LAUNCHING)).alias("launches")
+            (named.fill_null(value=False) & (pl.col("is_linked") | none)).alias("launches"),
         )
         .filter(pl.col("works") | pl.col("launches"))
     )
@@ -382,8 +390,8 @@ def _of_launches(linked: LinkedTrace) -> pl.DataFrame:
         .select(
             "step",
             pl.when(most)
-            .then(pl.lit(Doubt.DEVICE_EVENTS_MISSING.value))
-            .otherwise(pl.lit(Doubt.LAUNCH_WITHOUT_WORK.value))
+            .then(pl.lit(Gap.DEVICE_EVENTS_MISSING.value))
+            .otherwise(pl.lit(Gap.LAUNCH_WITHOUT_WORK.value))
             .alias("doubt"),
             "count",
             "event_id",
@@ -453,7 +461,7 @@ def _fewer_than_similar(counts: pl.DataFrame) -> pl.DataFrame:
         .filter(pl.col("expected").is_not_null())
         .select(
             "step",
-            pl.lit(Doubt.DEVICE_EVENTS_MISSING.value).alias("doubt"),
+            pl.lit(Gap.DEVICE_EVENTS_MISSING.value).alias("doubt"),
             (pl.col("expected") - found).alias("count"),
             pl.lit(None, dtype=pl.Int64).alias("event_id"),
             pl.lit(None, dtype=pl.Int64).alias("time_ns"),
@@ -499,7 +507,7 @@ def impossible_overlaps(linked: LinkedTrace) -> pl.DataFrame:
         found &= _of_other_launch(work, before, linked) | _is_unlike_its_name(work)[before]
     longer = work[np.unique(before[found])]
     events = longer.select("event_id", "ts_ns", "end_ns", "step", pl.col("dur_ns").alias("time_ns"))
-    return about_events(Doubt.STREAM_OVERLAPS, events, linked)
+    return about_events(Gap.STREAM_OVERLAPS, events, linked)
 
 
 def _serial(work: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
@@ -585,7 +593,7 @@ def beyond_trace(linked: LinkedTrace) -> pl.DataFrame:
         .row(0)
     )
     if work.is_empty() or bounds[0] is None:
-        return about_events(Doubt.OUTLASTS_TRACE, work.clear(), linked)
+        return about_events(Gap.OUTLASTS_TRACE, work.clear(), linked)
     start, end = bounds
     length = end - start
     unknown = max(_UNKNOWN_SPAN_SLACK_NS, length)
@@ -593,7 +601,7 @@ def beyond_trace(linked: LinkedTrace) -> pl.DataFrame:
     end = max(end, _last_start(work, end + unknown))
     beyond = work.filter((pl.col("end_ns") > end + late) | (pl.col("ts_ns") < start - unknown))
     events = beyond.select("event_id", "ts_ns", "end_ns", "step", pl.col("dur_ns").alias("time_ns"))
-    return about_events(Doubt.OUTLASTS_TRACE, events, linked)
+    return about_events(Gap.OUTLASTS_TRACE, events, linked)
 
 
 def steps_beyond_trace(linked: LinkedTrace) -> pl.DataFrame:
@@ -610,7 +618,7 @@ def steps_beyond_trace(linked: LinkedTrace) -> pl.DataFrame:
     return (
         beyond.group_by("step", maintain_order=True)
         .agg(
-            pl.lit(Doubt.OUTLASTS_TRACE.value).alias("doubt"),
+            pl.lit(Gap.OUTLASTS_TRACE.value).alias("doubt"),
             pl.len().cast(pl.Int64).alias("count"),
             pl.lit(None, dtype=pl.Int64).alias("event_id"),
             (pl.col("end_ns") - pl.col("start_ns")).sum().alias("time_ns"),
@@ -654,7 +662,7 @@ def validity(linked: LinkedTrace) -> pl.DataFrame:
     What speaks against the figures of a step.
 
     Rows of no step come first, then the steps in the order of their starts, the doubts of each in the order of
-    `Doubt`. A device event falsifies the step that launched it and every step while it runs.
+    `Gap`. A device event falsifies the step that launched it and every step while it runs.
 
     Args:
         linked: one rank.
@@ -662,8 +670,28 @@ def validity(linked: LinkedTrace) -> pl.DataFrame:
     return linked.derived(_validity)
 
 
+def gaps(linked: LinkedTrace) -> tuple[FoundGap, ...]:
+    """The gaps of a rank over all its steps, the worst first: what `validity` says, a gap for each of its doubts."""
+    doubts = linked.answered("analysis.validity", _validity, VALIDITY)
+    if doubts.is_empty():
+        return ()
+    of_steps = step_windows(linked).get_column("step").n_unique()
+    return tuple(
+        FoundGap(
+            gap,
+            linked.rank,
+            linked.timeline.path,
+            tuple(rows.get_column("step")),
+            of_steps,
+            int(rows.get_column("count").sum()),
+        )
+        for gap in Gap
+        if not (rows := doubts.filter(pl.col("doubt") == gap.value)).is_empty()
+    )
+
+
 def _validity(linked: LinkedTrace) -> pl.DataFrame:
-    order = pl.Enum([doubt.value for doubt in Doubt])
+    order = pl.Enum([doubt.value for doubt in Gap])
     found = pl.concat([rule(linked) for rule in _RULES])
     return (
         found.group_by("step", "doubt", maintain_order=True)

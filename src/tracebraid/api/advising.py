@@ -41,9 +41,11 @@ from tracebraid.graph.latest_edges import step_accounts
 from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.model.analysis import Need
 from tracebraid.model.answers.graph import ACCOUNTING
+from tracebraid.model.answers.job import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, ADVICE_SITES
 from tracebraid.model.declared import declared
 from tracebraid.model.device_peaks import WAIT
 from tracebraid.model.engine import Job, Questions
+from tracebraid.model.gaps import FoundGap, is_hidden
 from tracebraid.model.graph import DependencyGraph
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
@@ -83,6 +85,7 @@ class RankAdvice:
         limit: what bounds most of what its device computes; None: unknown.
         transfers: how fast its collectives are; None: unknown.
         wrappers: what distributes its model over ranks.
+        gaps: what its trace shows not at all, or not as it was.
     """
 
     rank: int
@@ -96,6 +99,7 @@ class RankAdvice:
     limit: Limit | None = None
     transfers: Transfers | None = None
     wrappers: frozenset[Wrapper] = frozenset()
+    gaps: tuple[FoundGap, ...] = ()
 
 
 def advise(traces: LinkedTrace | Job, min_saving: str | float = DEFAULT_MIN_SAVING) -> Advice:
@@ -160,7 +164,7 @@ def rank_advice(linked: LinkedTrace, known: KnownDetectors) -> RankAdvice:
     peaks = known_peaks(linked)
     precisions = None if peaks is None else frozenset(precision.value for precision in peaks.flops_per_s)
     limits = (limit_of(linked), transfers_of(linked))
-    facts = (precisions, _unlaunched(linked), *limits, wrappers_of(linked))
+    facts = (precisions, _unlaunched(linked), *limits, wrappers_of(linked), linked.gaps)
     if not known.of_job:
         return RankAdvice(linked.rank, found, None, (), cost, growth, *facts)
     taken, findings = gathered_of(linked, known)
@@ -203,6 +207,10 @@ def advice_of_ranks(
 ) -> Advice:
     """The advice from what was kept of each rank."""
     least = min_saving_of(min_saving)
+    gaps = tuple(found for rank in ranks for found in rank.gaps)
+    if is_hidden(Need.DEVICE_WORK, gaps):
+        # What the host did meanwhile bounds nothing.
+        return _unknown(ranks, known, gaps)
     evidence = [rank.found.evidence for rank in ranks]
     findings = [*known.findings, *(finding for rank in ranks for finding in rank.found.findings)]
     with_parts = [rank for rank in ranks if rank.parts is not None]
@@ -269,6 +277,26 @@ def advice_of_ranks(
         by_device,
         site,
         frozenset().union(*(rank.wrappers for rank in ranks)),
+        gaps,
+    )
+
+
+def _unknown(ranks: Sequence[RankAdvice], known: KnownDetectors, gaps: tuple[FoundGap, ...]) -> Advice:
+    """The advice of ranks that do not show what bounds them: none."""
+    return Advice(
+        ADVICE.empty(),
+        ADVICE_BY_STEP.empty(),
+        ADVICE_SITES.empty(),
+        ADVICE_EVIDENCE.empty(),
+        known.by_name,
+        tuple(rank.rank for rank in ranks),
+        pl.concat([rank.found.windows for rank in ranks]).get_column("step").drop_nulls().n_unique(),
+        0.0,
+        0.0,
+        ACCOUNTING.empty(),
+        lacks=_lacks(ranks),
+        findings=tuple(dict.fromkeys(known.findings)),
+        gaps=gaps,
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracebraid.analysis.validity import gaps
 from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.job_answers import rank_parts
 from tracebraid.api.stored_jobs import is_store, open_store
@@ -83,7 +84,8 @@ def link_and_judge(linked: LinkedTrace, matching: Matching) -> tuple[LinkedTrace
     try:
         linked.stages.host_links()
     except ProgramError as error:
-        linked = link_traces(linked.timeline, linked.stages.et, replace(matching, match="exact"))
+        exact = replace(matching, match="exact")
+        linked = link_traces(linked.timeline, linked.stages.et, exact).judged_by(linked.judge)
         linked.stages.host_links()
         refusal = Finding.of(FindingCode.ANOTHER_PROGRAM, error.path, problem=error.problem)
         return linked, Judgement.of(linked, [*linked.all_findings, refusal])
@@ -128,7 +130,7 @@ class CheckRank(LoadingWork):
         """Check the pair; None without Kineto trace."""
         if files.kineto is None:
             return None
-        linked, judgement = link_and_judge(self.load(files, progress), self.matching)
+        linked, judgement = link_and_judge(self.load(files, progress).judged_by(gaps), self.matching)
         steps = steps_of(linked.timeline)
         return RankChecked(
             steps=steps,

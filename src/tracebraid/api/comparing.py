@@ -10,6 +10,7 @@ from tracebraid.analysis.compare.profiles import RankProfile, rank_profile
 from tracebraid.api.traces import open as open_job
 from tracebraid.errors import ArgumentError
 from tracebraid.model.engine import Job
+from tracebraid.model.gaps import FoundGap, refuse_lost_work
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Comparison
 
@@ -50,4 +51,13 @@ def diff(a: Run, b: Run, with_doubtful: bool = False) -> Comparison:
 
 
 def _profiles(run: Run) -> list[RankProfile]:
-    return list(Job.of(open_job(run) if isinstance(run, str | Path) else run).each(rank_profile))
+    job = Job.of(open_job(run) if isinstance(run, str | Path) else run)
+    profiles = []
+    for profile, gaps in job.each(_profile):
+        refuse_lost_work(gaps)
+        profiles.append(profile)
+    return profiles
+
+
+def _profile(linked: LinkedTrace) -> tuple[RankProfile, tuple[FoundGap, ...]]:
+    return rank_profile(linked), linked.gaps

@@ -19,6 +19,7 @@ from tracebraid.graph.joining import Steps, in_steps, join_ranks, step_names
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.model.engine import Job, Questions, answers_of
+from tracebraid.model.gaps import gaps_of_rank, refuse_lost_work
 from tracebraid.model.graph import CriticalPath, DependencyGraph, RankGraph, ReplayError
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.linked_trace import LinkedTrace
@@ -60,7 +61,9 @@ def dependency_graph(traces: LinkedTrace | Job, *, steps: Steps | None = None) -
         graph = tracebraid.dependency_graph(tracebraid.open("traces"), steps=range(3, 6))
     """
     job = Job.of(traces)
-    graph = graph_beside(job, {}, steps)
+    graph = graph_beside(job, {gaps_of_rank: gaps_of_rank}, steps)
+    for answers in job.take({gaps_of_rank: gaps_of_rank}):
+        refuse_lost_work(answers[gaps_of_rank])
     job.add_findings(graph.findings)
     return graph
 

@@ -287,7 +287,7 @@ def measured(
 
 def _needs(chosen: Sequence[Metric]) -> tuple[Need, ...]:
     """Return the needs that a single trace can meet, which excludes several ranks."""
-    every = dict.fromkeys(need for metric in chosen for need in metric.needs)
+    every = dict.fromkeys([Need.LOST, *(need for metric in chosen for need in metric.needs)])
     return tuple(need for need in every if need is not Need.SEVERAL_RANKS)
 
 

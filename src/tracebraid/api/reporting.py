@@ -396,7 +396,7 @@ def _with_readable_et(linked: LinkedTrace) -> tuple[LinkedTrace, Sequence[Findin
             "problem": error.problem,
         }
         finding = Finding(FindingCode.RANK_UNREADABLE, error.path, error.where, details=details)
-        return link_traces(linked.timeline), (finding,)
+        return link_traces(linked.timeline).judged_by(linked.judge), (finding,)
     return linked, ()
 
 

@@ -24,6 +24,7 @@ from tracebraid.model.device_peaks import DevicePeaks, peaks_named
 from tracebraid.model.engine import Engine, Job, Load, LoadingWork, RankCost, Unreadable
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.file_info import FileInfo
+from tracebraid.model.gaps import FoundGap
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress, RankFiles, RankOrigin
@@ -130,6 +131,7 @@ def open(
             annotation=annotation,
             unreadable=policy,
             progress=progress,
+            judge=_gaps,
         )
         if peaks is None:
             return job
@@ -154,6 +156,7 @@ def open(
         progress,
         answer_sql=_answer_sql,
         annotation=annotation,
+        judge=_gaps,
     )
     return job if peaks is None else _on_device(job, peaks)
 
@@ -172,6 +175,13 @@ class _OnDevice(LoadingWork):
 def _on_device(job: Job, peaks: DevicePeaks) -> Job:
     """The job with a named device; answers that a store keeps are those of the device that the traces name."""
     return replace(job, load=_OnDevice(job.load, peaks), has_answers=False)
+
+
+def _gaps(linked: LinkedTrace) -> tuple[FoundGap, ...]:
+    """The gaps of a rank; imported with the first question."""
+    from tracebraid.analysis.validity import gaps
+
+    return gaps(linked)
 
 
 def _origins(path: str | Path, archive: ArchiveFiles | None, files: Sequence[RankFiles]) -> list[RankOrigin]:
@@ -254,7 +264,7 @@ def link(
     how = Matching(matching) if isinstance(matching, str) else matching
     trace = _read_et(et) if isinstance(et, str | Path) else et
     timeline = _read_kineto(kineto, processes) if isinstance(kineto, str | Path) else kineto
-    linked = link_traces(timeline, trace, how)
+    linked = link_traces(timeline, trace, how).judged_by(_gaps)
     linked.stages.host_links()
     return linked
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from tracebraid import api
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import exit_if_unreadable, note, progress, say, say_findings
 from tracebraid.cli.table_output import Format, TableOptions, with_table_options, write_json, write_table
+from tracebraid.model.finding import Finding
 from tracebraid.reports.advice import advice_data, advice_frame, advice_parts, missing_detector_lines
+from tracebraid.reports.findings import without_worst_gap
 from tracebraid.reports.machine import finding_data
+from tracebraid.reports.verdict import verdict
 
 _TOP = 10
 """Default number of printed items."""
@@ -44,15 +49,20 @@ def advise(
     with progress("reading") as update:
         job = job_options.open(path, update)
         advice = api.advise(job.only(rank), least)
+    findings: Sequence[Finding] = job.findings
     if target.form is Format.JSON:
-        data = {**advice_data(advice), "findings": [finding_data(finding) for finding in job.findings]}
+        data = {**advice_data(advice), "findings": [finding_data(finding) for finding in findings]}
         write_json(data, target)
     elif target.form is not None:
         write_table(advice_frame(advice), target)
     elif not advice.is_unanswerable:
         say(*advice_parts(advice, top))
-    say_findings(job.findings)
-    for line in missing_detector_lines(advice):
+        findings = without_worst_gap(findings)
+    elif advice.is_unknown:
+        say(*map(Text, verdict(advice)))
+        findings = without_worst_gap(findings)
+    say_findings(findings)
+    for line in () if advice.is_unknown else missing_detector_lines(advice):
         note(line)
     if advice.is_unanswerable:
         raise typer.Exit(1)

@@ -22,6 +22,7 @@ from tracebraid.cli.output import (
     say,
     say_findings,
     say_json,
+    say_worst_gap,
 )
 from tracebraid.cli.table_output import Format, TableOptions, Target, with_table_options, write_table
 from tracebraid.files import is_there
@@ -133,7 +134,7 @@ def analyze(
         answer = analyses.analyze(analysis.name, job if of_job else of_rank, step=step, **options)
     if of_job and rank is not None:
         answer = replace(answer, frame=answer.frame.filter(pl.col("rank") == rank))
-    say_findings(job.findings)
+    say_findings(job.findings if target.form is not None else say_worst_gap(job.findings))
     _show(answer, step, target, top or _TOP)
     exit_if_unreadable(job.findings)
 

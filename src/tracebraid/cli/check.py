@@ -11,7 +11,7 @@ from tracebraid import api
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import Address, EngineName, path_or_url
 from tracebraid.cli.matching import Match, matching_of
-from tracebraid.cli.output import output_width, progress, say, say_json
+from tracebraid.cli.output import output_width, progress, say, say_json, say_worst_gap
 from tracebraid.reports.check import (
     check_data,
     check_table,
@@ -46,8 +46,9 @@ def check(
     if json:
         say_json({**check_data(checked), **({"repairs": repair_data(repairs)} if repair else {})})
     else:
+        findings = say_worst_gap([diagnosis.finding for diagnosis in checked.diagnoses])
         say(*(Text(line) for line in repair_lines(repairs)), check_table(checked, output_width()))
-        say(*(Text(diagnosis_text(diagnosis)) for diagnosis in checked.diagnoses))
+        say(*(Text(diagnosis_text(each)) for each in checked.diagnoses if each.finding in findings))
         say(*(Text(line) for line in (*clock_lines(checked), verdict(checked))))
     if not checked.links:
         raise typer.Exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,8 +11,18 @@ import typer
 from tracebraid import api
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
-from tracebraid.cli.output import end, findings_data, note, output_width, progress, say, say_json
+from tracebraid.cli.output import (
+    end,
+    findings_data,
+    note,
+    output_width,
+    progress,
+    say,
+    say_json,
+    say_worst_gap,
+)
 from tracebraid.cli.table_output import Format, Target, write_table
+from tracebraid.model.finding import Finding
 from tracebraid.reports.critical_path import path_data, path_parts
 
 _TOP = 10
@@ -73,10 +84,12 @@ def critical_path(
     if out is not None:
         api.write_path_overlay(found, out)
         note(f"{out}: the path and its arrows; open it at https://ui.perfetto.dev")
+    findings: Sequence[Finding] = job.findings
     if json:
-        say_json({**path_data(found), **findings_data(job.findings)})
+        say_json({**path_data(found), **findings_data(findings)})
     elif csv:
         write_table(found.segments, Target(Format.CSV, None))
     else:
+        findings = say_worst_gap(findings)
         say(*path_parts(found, str(path), top, output_width()))
-    end(job.findings)
+    end(findings)

@@ -19,6 +19,7 @@ from tracebraid.cli.output import (
     say,
     say_findings,
     say_json,
+    say_worst_gap,
 )
 from tracebraid.cli.report import is_page, report_target
 from tracebraid.model.questions import GateOutcome
@@ -83,6 +84,7 @@ def diff(
         say_json(diff_data(found, findings, limit))
     else:
         width = output_width()
+        findings = say_worst_gap(findings)
         say(*diff_parts_for_people(found, top, width), width=width)
         say_findings(findings)
     fails = limit is not None and _fails(found.gate(limit), limit)

@@ -20,6 +20,7 @@ from tracebraid.cli.output import (
     say,
     say_findings,
     say_json,
+    say_worst_gap,
 )
 from tracebraid.cli.table_output import (
     Format,
@@ -97,8 +98,9 @@ def metrics(
             peak_flops=peak_flops,
             peak_bandwidth=peak_bandwidth,
         )
+    findings = job.findings if target.form is not None else say_worst_gap(job.findings)
     _show(frame, target, per_rank)
-    say_findings(job.findings)
+    say_findings(findings)
     nothing = bool(frame.get_column("value").is_null().all())
     for line in no_values_lines(frame) if nothing or target.form is None else ():
         note(line)

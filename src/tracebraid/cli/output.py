@@ -21,7 +21,7 @@ from tracebraid.model.finding_code import FindingCode, Severity
 from tracebraid.model.printable import encodable, printable, printable_json
 from tracebraid.model.rank_files import RanksDone
 from tracebraid.reports.breakdown_bars import ascii_form, can_show
-from tracebraid.reports.findings import alike, line_of_alike
+from tracebraid.reports.findings import alike, gap_lines, line_of_alike, without_worst_gap
 from tracebraid.reports.fitted_table import WIDEST
 from tracebraid.reports.machine import finding_data
 
@@ -113,6 +113,12 @@ def say_findings(findings: Iterable[Finding]) -> None:
         note(
             f"{'note' if api.diagnosis_of(same[0]).severity is Severity.NOTE else 'warning'}: {line_of_alike(same)}"
         )
+
+
+def say_worst_gap(findings: Iterable[Finding]) -> list[Finding]:
+    """Print before an answer the worst gap of the traces, if there is one; returns the other findings."""
+    say(*map(Text, gap_lines(findings)))
+    return without_worst_gap(findings)
 
 
 def findings_data(findings: Iterable[Finding]) -> dict[str, object]:

@@ -29,6 +29,7 @@ from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.advice import verdict_data
 from tracebraid.reports.answers import idle_tables
 from tracebraid.reports.breakdown_bars import breakdown_bars, step_sparklines
+from tracebraid.reports.findings import without_worst_gap
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
 from tracebraid.reports.terminal import breakdown_table, kernels_table, launchers_line, ops_table
 from tracebraid.reports.verdict import verdict
@@ -67,7 +68,7 @@ def summary(
     else:
         say(*map(Text, found.verdict or [_NO_VERDICT]), "")
         show_tables(found, top, job.annotation)
-        say_findings(job.findings)
+        say_findings(without_worst_gap(job.findings) if found.verdict else job.findings)
     exit_if_unreadable(job.findings)
 
 
@@ -172,6 +173,8 @@ def show_tables(found: Summary, top: int, annotation: str = PROFILER_STEP) -> No
     assert found.first is not None, "a job has at least one rank with a Kineto trace"
     first, breakdowns = found.first, pl.concat(found.breakdowns)
     width = output_width()
+    if breakdowns.is_empty():
+        return
     say(breakdown_table(breakdowns, width))
     lines = [*breakdown_bars(breakdowns), *step_sparklines(breakdowns)]
     if lines:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
@@ -11,9 +12,10 @@ from tracebraid import api
 from tracebraid.api.simulating import changes_help
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
-from tracebraid.cli.output import end, findings_data, output_width, progress, say, say_json
+from tracebraid.cli.output import end, findings_data, output_width, progress, say, say_json, say_worst_gap
 from tracebraid.cli.table_output import Format, Target, write_table
 from tracebraid.model.answers.graph import SweepBy
+from tracebraid.model.finding import Finding
 from tracebraid.reports.straggler_metrics import straggler_data, straggler_parts
 from tracebraid.reports.sweep import sweep_data, sweep_parts
 from tracebraid.reports.what_if import what_if_data, what_if_parts
@@ -82,10 +84,12 @@ def what_if(
     else:
         found = api.what_if(job, *change or [])
         data, table, parts = partial(what_if_data, found), found.steps, partial(what_if_parts, found, top)
+    findings: Sequence[Finding] = job.findings
     if json:
-        say_json({**data(), **findings_data(job.findings)})
+        say_json({**data(), **findings_data(findings)})
     elif csv:
         write_table(table, Target(Format.CSV, None))
     else:
+        findings = say_worst_gap(findings)
         say(*parts())
-    end(job.findings)
+    end(findings)

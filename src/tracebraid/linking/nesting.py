@@ -449,13 +449,16 @@ def _enclosing(
 def _covered(parent: _Ints, start: _Ints, end: _Ints) -> _Ints:
     """Part of each row that its children cover; overlapping siblings count once.
 
-    Rows are in the order of their starts, and so the ends of siblings rise: see `_walk`.
+    Rows are in the order of their starts, and so the ends of siblings rise, but where a frame ends an annotation.
     """
     child = np.flatnonzero(parent >= 0)
     child = child[np.argsort(parent[child], kind="stable")]
-    begin = start[child].copy()
+    begin, reached = start[child].copy(), end[child]
     same = parent[child][1:] == parent[child][:-1]
-    begin[1:][same] = np.maximum(begin[1:][same], end[child][:-1][same])
+    if (reached[1:][same] < reached[:-1][same]).any():
+        ends = pl.DataFrame({"parent": parent[child], "end": reached})
+        reached = ends.select(pl.col("end").cum_max().over("parent")).to_series().to_numpy()
+    begin[1:][same] = np.maximum(begin[1:][same], reached[:-1][same])
     length = np.maximum(np.minimum(end[child], end[parent[child]]) - begin, 0)
     covered = np.zeros(len(parent), dtype=np.int64)
     np.add.at(covered, parent[child], length)

@@ -6,7 +6,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tracebraid.model import notebook
 from tracebraid.model.column import Table
@@ -67,6 +68,8 @@ class Need(Enum):
     DEVICE_PEAKS = "device peaks"
     INFERENCE_ITERATIONS = "inference iterations"
     """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside training."""
+    LOST = "what the trace lost"
+    """Work that the program launched and the trace does not have: see `Gap.hides`."""
     SEVERAL_RANKS = "several ranks"
     """Traces of more than one rank of a job."""
 
@@ -150,10 +153,16 @@ class Analysis:
 
     def answer_of(self, linked: LinkedTrace, **options: object) -> pl.DataFrame:
         """Answer for a rank; a store may contain the answer with default options."""
+        if self.is_hidden(linked):
+            return self.table.empty()
         defaults = inspect.signature(self.answer).parameters
         if any(value != defaults[name].default for name, value in options.items()):
             return self.answer(linked, **options)
         return linked.answered(self.key, self.answer, self.table)
+
+    def is_hidden(self, linked: LinkedTrace) -> bool:
+        """Return whether a gap hides what it needs or uses: then it has no answer."""
+        return not linked.hidden.isdisjoint((*self.needs, *self.uses))
 
     @property
     def key(self) -> str:
@@ -207,8 +216,14 @@ def analysis(
     given = {name: value for name, value in locals().items() if name not in ("table", "family")}
 
     def declare(answer: F) -> F:
-        setattr(answer, _ATTRIBUTE, Analysis(answer.__name__, family, answer, table, **given))
-        return answer
+        @wraps(answer)
+        def known(linked: LinkedTrace, *arguments: Any, **options: Any) -> pl.DataFrame:
+            found: pl.DataFrame = answer(linked, *arguments, **options)
+            return found.clear() if declared.is_hidden(linked) else found
+
+        declared = Analysis(answer.__name__, family, known, table, **given)
+        setattr(known, _ATTRIBUTE, declared)
+        return cast(F, known)
 
     return declare
 
@@ -263,14 +278,15 @@ class Answer:
     @property
     def is_unanswerable(self) -> bool:
         """Return whether no rank meets the needs of the analysis, so that an empty frame means nothing."""
-        return all(set(lacks) & set(self.analysis.needs) for lacks in self.lacks.values())
+        needed = {Need.LOST, *self.analysis.needs}
+        return all(needed.intersection(lacks) for lacks in self.lacks.values())
 
     @property
     def ranks_by_need(self) -> dict[Need, list[int]]:
         """Return the unmet needs, required before optional, with the affected ranks."""
         return {
             need: ranks
-            for need in (*self.analysis.needs, *self.analysis.uses)
+            for need in (Need.LOST, *self.analysis.needs, *self.analysis.uses)
             if (ranks := [rank for rank, lacks in self.lacks.items() if need in lacks])
         }
 

@@ -13,7 +13,6 @@ from tracebraid.model.answers import (
     CategoryRule,
     DiffChange,
     DiffSetting,
-    Doubt,
     FirstTimeWork,
     GapSize,
     HostActivity,
@@ -36,6 +35,8 @@ from tracebraid.model.answers import (
 from tracebraid.model.category import Category
 from tracebraid.model.collectives import TransferMethod
 from tracebraid.model.device_peaks import Precision
+from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.gaps import Gap
 from tracebraid.model.graph import SegmentKind
 from tracebraid.model.kernel_family import KernelFamily
 
@@ -43,7 +44,7 @@ CODES_OF_COLUMNS: Mapping[str, tuple[type[Enum], ...]] = {
     "cause": (IdleCause, LateCause),
     "host_activity": (HostActivity,),
     "size": (GapSize,),
-    "doubt": (Doubt,),
+    "doubt": (Gap,),
     "bound": (Bound,),
     "unknown_flops": (UnknownFlops,),
     "launcher": (Launcher,),
@@ -123,6 +124,7 @@ CODE_NAMES: Mapping[Enum, str] = {
 """Labels of codes that differ from the value with spaces."""
 
 CODE_SENTENCES: Mapping[Enum, str] = {
+    **{gap: gap.code.sentence for gap in Gap},
     IdleCause.HOST_LATE: "the device had finished all its work before the host began to launch more",
     IdleCause.GRAPH_LAUNCH: "the call that launches a graph had begun, but not the graph's first kernel",
     IdleCause.LAUNCH_LATENCY: "the launching call had begun on an empty queue, but not the kernel",
@@ -150,12 +152,6 @@ CODE_SENTENCES: Mapping[Enum, str] = {
     GapSize.MACRO: "in gaps of 100 µs or more",
     StreamGap.HOST_WAIT: "the next kernel was launched after the stream ran dry (HTA's rule)",
     StreamGap.KERNEL_WAIT: "the next kernel had been launched before, and started soon (HTA's rule)",
-    Doubt.DEVICE_EVENTS_MISSING: "lost events: most launches have no work, or far less than in steps with the same ops",
-    Doubt.LAUNCH_WITHOUT_WORK: "launches whose work is not in the trace",
-    Doubt.DURATION_OVERFLOWS: "durations in the file that are negative, huge, missing or not a number",
-    Doubt.OUTLASTS_TRACE: "device work far outside the recorded time span",
-    Doubt.EVENT_DOMINATES: "a single outlier event is nearly all device time",
-    Doubt.STREAM_OVERLAPS: "work that overlaps later work of its stream, which no device does",
     Bound.COMPUTE: "limited by peak FLOP/s",
     Bound.MEMORY: "limited by memory bandwidth",
     Bound.LATENCY: "too small to fill the device",
@@ -193,6 +189,10 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
     Need.EVENTS: (
         "the trace has no events",
         "Capture again while the program runs",
+    ),
+    Need.LOST: (
+        "the program launched work that the trace does not have",
+        FindingCode.DEVICE_EVENTS_MISSING.advice,
     ),
     Need.SEVERAL_RANKS: (
         "there is only one rank",

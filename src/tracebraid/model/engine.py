@@ -14,6 +14,7 @@ from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model import notebook
 from tracebraid.model.finding import Finding, FindingCase
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.gaps import Judge
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.quantities import numbers_text
 from tracebraid.model.rank_files import Progress, RankFiles, RanksDone, claimed_twice
@@ -185,12 +186,14 @@ class _Ask(LoadingWork, Generic[T]):
         kept: ranks that are open in this process; another process opens its own.
         annotation: marks steps.
         ranks: the rank of each Kineto trace by its name or path.
+        judge: finds the gaps of ranks.
     """
 
     question: Callable[[LinkedTrace], T]
     kept: Mapping[int, Stage[LinkedTrace]]
     annotation: str
     ranks: Mapping[str | None, int]
+    judge: Judge | None
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> _Answered[T]:
         return self.answered(self.opened(files, progress))
@@ -198,7 +201,10 @@ class _Ask(LoadingWork, Generic[T]):
     def opened(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         """Return the rank, opening it if necessary."""
         kept = self.kept.get(files.rank)
-        return kept() if kept is not None else self.load(files, progress).with_annotation(self.annotation)
+        if kept is not None:
+            return kept()
+        linked: LinkedTrace = self.load(files, progress)
+        return linked.with_annotation(self.annotation).judged_by(self.judge)
 
     def answered(self, linked: LinkedTrace) -> _Answered[T]:
         """Answer for a rank."""
@@ -209,7 +215,7 @@ class _Ask(LoadingWork, Generic[T]):
         return _Answered(stated, path, (value,), linked.known_findings)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Ask, (self.load, self.question, {}, self.annotation, self.ranks)
+        return _Ask, (self.load, self.question, {}, self.annotation, self.ranks, self.judge)
 
 
 def _with_reads(ask: _Ask[T], reads: list[bool], files: RankFiles, progress: Progress | None) -> _Answered[T]:
@@ -329,6 +335,7 @@ class Job:
         answer_sql: function that answers SQL queries, set by `tracebraid.open`; None: not available.
         has_answers: whether ranks may have stored answers.
         annotation: the name of the annotation that marks a step.
+        judge: finds the gaps of ranks, set by `tracebraid.open`; None: they are not looked for.
     """
 
     path: str
@@ -341,6 +348,7 @@ class Job:
     answer_sql: AnswerSql | None = field(default=None, repr=False)
     has_answers: bool = field(default=False, repr=False)
     annotation: str = field(default=PROFILER_STEP, repr=False)
+    judge: Judge | None = field(default=None, repr=False)
     _kept: dict[int, Stage[LinkedTrace]] = field(default_factory=dict, repr=False)
     _taken: dict[tuple[int, Hashable], Any] = field(default_factory=dict, repr=False)
     _found: dict[Finding, None] = field(default_factory=dict, repr=False)
@@ -481,7 +489,7 @@ class Job:
         kept = {rank: stage for rank, stage in self._kept.items() if stage.is_computed}
         known = {entry.rank: entry for entry in self.files if entry.kineto is not None}
         files = [known[rank] if rank in known else self._files_of(rank) for rank in ranks]
-        ask = _Ask(self.load, question, kept, self.annotation, paths)
+        ask = _Ask(self.load, question, kept, self.annotation, paths, self.judge)
         # What is open here would be read again elsewhere.
         if all(entry.rank in kept for entry in files):
             return InProcess().outcomes(ask, files, progress)
@@ -592,7 +600,7 @@ class Job:
         self._files_of(rank)
 
     def _load(self, files: RankFiles) -> LinkedTrace:
-        return self.load(files, None).with_annotation(self.annotation)
+        return self.load(files, None).with_annotation(self.annotation).judged_by(self.judge)
 
     def _files_of(self, rank: int) -> RankFiles:
         files = next((entry for entry in self.files if entry.rank == rank and entry.kineto is not None), None)

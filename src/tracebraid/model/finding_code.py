@@ -18,6 +18,7 @@ class Severity(Enum):
 
 _ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 _CAPTURE_AGAIN = "Capture again, with tracebraid.capture or `tracebraid capture`, which write whole files"
+_LEFT_OUT_OF_MEANS = "Means leave these steps out (--with-doubtful counts them); distrust their own figures"
 _REPAIR = "`tracebraid check --repair` restores the parents from the nesting in the Kineto trace"
 _RANK = "Name the files torch_et_<rank>.json.gz and kineto_trace_<rank>.json.gz"
 MATCHED_BY_ALIGNMENT = "matched by alignment, without ids: {agreement:.1%} of the smaller trace's ops, "
@@ -211,12 +212,6 @@ class FindingCode(str, Enum):
         "the trace has device events but no host op: their launches are unknown, and `ops` has no answer",
         "Profile the CPU too: activities=[ProfilerActivity.CPU, ...]",
     )
-    DEVICE_WORK_MISSING = (
-        "device-work-missing",
-        _WARNING,
-        "calls launch device work, but the trace contains none: answers cover the host only",
-        "Profile the device too: activities=[..., ProfilerActivity.CUDA]; a session of CUPTI counters has no kernels",
-    )
     STEPS_CHOSEN = (
         "steps-chosen",
         _NOTE,
@@ -281,6 +276,46 @@ class FindingCode(str, Enum):
         "Nothing: the file holds them escaped",
     )
     """Found by a capture in its own files; recorded in the manifest."""
+
+    # Gaps, see `Gap`
+    DEVICE_EVENTS_MISSING = (
+        "device-events-missing",
+        _WARNING,
+        "lost events: most launches have no work, or far less than in steps with the same ops",
+        "Profile the device too, where the process may use its profiler: activities=[..., ProfilerActivity.CUDA]; "
+        "a session of CUPTI counters has no kernels",
+    )
+    LAUNCH_WITHOUT_WORK = (
+        "launch-without-work",
+        _WARNING,
+        "launches whose work is not in the trace",
+        _LEFT_OUT_OF_MEANS,
+    )
+    DURATION_OVERFLOWS = (
+        "duration-overflows",
+        _WARNING,
+        "durations in the file that are negative, huge, missing or not a number",
+        _LEFT_OUT_OF_MEANS,
+    )
+    OUTLASTS_TRACE = (
+        "outlasts-trace",
+        _WARNING,
+        "device work far outside the recorded time span",
+        _LEFT_OUT_OF_MEANS,
+    )
+    EVENT_DOMINATES = (
+        "event-dominates",
+        _WARNING,
+        "a single outlier event is nearly all device time",
+        _LEFT_OUT_OF_MEANS,
+    )
+    STREAM_OVERLAPS = (
+        "stream-overlaps",
+        _WARNING,
+        "work that overlaps later work of its stream, which no device does",
+        _LEFT_OUT_OF_MEANS,
+    )
+
     # Structure of the Execution Trace
     DUPLICATE_ID = (
         "duplicate-id",

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import polars as pl
 
 from tracebraid.model import notebook
+from tracebraid.model.analysis import Need
 from tracebraid.model.capture_facts import CaptureFacts, capture_facts_of
 from tracebraid.model.column import Table
 from tracebraid.model.compact import compact
@@ -17,6 +18,7 @@ from tracebraid.model.coverage import Coverage
 from tracebraid.model.device_peaks import DevicePeaks
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
+from tracebraid.model.gaps import FoundGap, Judge
 from tracebraid.model.matching import Matched
 from tracebraid.model.stage import KeptValues, Stage
 from tracebraid.model.step import PROFILER_STEP
@@ -83,6 +85,7 @@ class LinkedTrace:
         stages: computes the rest.
         annotation: the name of the annotation that marks a step.
         named_device: the device that did the work, as named when the trace was opened; None: the one that it names.
+        judge: finds its gaps; None: they are not looked for.
     """
 
     timeline: Timeline
@@ -90,6 +93,7 @@ class LinkedTrace:
     annotation: str = PROFILER_STEP
     _derived: KeptValues = field(default_factory=KeptValues)
     named_device: DevicePeaks | None = None
+    judge: Judge | None = None
 
     def with_annotation(self, name: str) -> LinkedTrace:
         """Return the same linked trace with steps marked by another annotation.
@@ -100,6 +104,10 @@ class LinkedTrace:
         if name == self.annotation:
             return self
         return replace(self, annotation=name, _derived=KeptValues())
+
+    def judged_by(self, judge: Judge | None) -> LinkedTrace:
+        """Return the same linked trace with the gaps that a function finds."""
+        return replace(self, judge=judge)
 
     def derived(self, compute: Callable[..., T], *arguments: object) -> T:
         """Return a value derived from this linked trace, computed on first use and cached.
@@ -202,15 +210,25 @@ class LinkedTrace:
         return self.stages.coverage()
 
     @property
+    def gaps(self) -> tuple[FoundGap, ...]:
+        """What the trace shows not at all, or not as it was; the worst first."""
+        return () if self.judge is None else self.derived(self.judge)
+
+    @property
+    def hidden(self) -> frozenset[Need]:
+        """Data that the program had and the trace does not have, in any step: what needs it is not answered."""
+        return frozenset().union(*(found.gap.hides for found in self.gaps if found.is_whole))
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """Findings of linking; computes every stage that may have findings."""
         return tuple(finding for stage in self.stages.findings for finding in stage.findings())
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """Findings in both traces and of linking; computes the same as `findings`."""
+        """Findings in both traces, of linking, and gaps; computes the same as `findings`."""
         of_et = self.et.findings if self.et is not None else ()
-        return (*of_et, *self.timeline.findings, *self.findings)
+        return (*of_et, *self.timeline.findings, *self.findings, *self.findings_of_gaps)
 
     @property
     def known_findings(self) -> tuple[Finding, ...]:
@@ -218,7 +236,17 @@ class LinkedTrace:
         et = self.stages.et
         of_et = et().findings if et is not None and et.is_computed else ()
         known = [stage.findings() for stage in self.stages.findings if stage.of.is_computed]
-        return (*of_et, *self.timeline.findings, *(finding for some in known for finding in some))
+        return (
+            *of_et,
+            *self.timeline.findings,
+            *(finding for some in known for finding in some),
+            *self.findings_of_gaps,
+        )
+
+    @property
+    def findings_of_gaps(self) -> tuple[Finding, ...]:
+        """Findings about its gaps."""
+        return tuple(found.finding for found in self.gaps)
 
     def is_linked_with(self, et: ExecutionTrace) -> bool:
         """Return whether its Execution Trace is that very object; none is read for this."""

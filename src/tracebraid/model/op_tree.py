@@ -95,7 +95,7 @@ class OpTree:
     def _depths(self) -> _Ints:
         """The number of rows that enclose each row: pointers are doubled as in `nearest`."""
         target = self.enclosing
-        depth = (target != np.arange(len(target))).astype(np.int64)
+        depth: NDArray[np.int64] = (target != np.arange(len(target))).astype(np.int64)
         while (further := depth[target]).any():
             depth += further
             target = target[target]

@@ -14,6 +14,7 @@ from tracebraid.model.answers import DIFF_PARTS, DIFF_STEPS, DiffChange
 from tracebraid.model.answers.job import ADVICE, MetricLack
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.finding import Finding
+from tracebraid.model.gaps import FoundGap, is_hidden
 from tracebraid.model.linked_ranks import Gather, LinkedRanks
 from tracebraid.model.quantities import duration
 
@@ -184,6 +185,7 @@ class Advice:
         compute_site: the user's function in which much is computed, and the share of the steps that this takes; None:
             there is none, or it is the whole step.
         wrappers: what distributes the model over ranks.
+        gaps: what the traces show not at all, or not as it was.
     """
 
     items: pl.DataFrame
@@ -206,6 +208,7 @@ class Advice:
     by_device: bool = False
     compute_site: tuple[str, float] | None = None
     wrappers: frozenset[Wrapper] = frozenset()
+    gaps: tuple[FoundGap, ...] = ()
 
     def __repr__(self) -> str:
         """Return a short description."""
@@ -255,8 +258,15 @@ class Advice:
         return found
 
     @property
+    def is_unknown(self) -> bool:
+        """Return whether what bounds the steps is not known, as work of devices is not in the traces."""
+        return is_hidden(Need.DEVICE_WORK, self.gaps)
+
+    @property
     def is_unanswerable(self) -> bool:
-        """Return whether no detector with needs could run, so that missing advice means nothing."""
+        """Return whether it is unknown or no detector with needs could run: missing advice means nothing."""
+        if self.is_unknown:
+            return True
         needing = [
             name for name, found in self.detectors.items() if isinstance(found, Detector) and found.needs
         ]

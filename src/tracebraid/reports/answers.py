@@ -309,7 +309,7 @@ def lacks_lines(answer: Answer) -> list[str]:
         if need is Need.COLLECTIVES:
             # A rank that does not communicate has no collectives either.
             ranks = [rank for rank in ranks if Need.COMMUNICATION not in answer.lacks[rank]]
-        empty = need in answer.analysis.needs
+        empty = need is Need.LOST or need in answer.analysis.needs
         if not empty and (_is_no_fault(need, answer) or (answer.is_unanswerable and answer.frame.is_empty())):
             continue
         if not ranks:

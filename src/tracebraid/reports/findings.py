@@ -9,6 +9,8 @@ from operator import add
 
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.gaps import Gap
+from tracebraid.model.printable import printable
 
 
 def alike(findings: Iterable[Finding]) -> list[list[Finding]]:
@@ -41,3 +43,25 @@ def line_of_alike(findings: Sequence[Finding]) -> str:
     )
     where = f"{first.path}, {first.where}" if first.where else first.path
     return f"{of_all}; in {files:,} files, the first: {where}"
+
+
+GAP_CODES = tuple(gap.code for gap in Gap)
+"""The codes of findings about gaps, the worst first."""
+
+
+def gap_lines(findings: Iterable[Finding]) -> list[str]:
+    """Say in a line what the worst gap is, where, and what to do about it; [] where there is none."""
+    worst = _worst_gap(findings)
+    return [printable(f"In doubt: {line_of_alike(worst)}. {worst[0].code.advice}.")] if worst else []
+
+
+def without_worst_gap(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings that `gap_lines` does not say."""
+    found = list(findings)
+    told = _worst_gap(found)
+    return [finding for finding in found if finding not in told]
+
+
+def _worst_gap(findings: Iterable[Finding]) -> list[Finding]:
+    gaps = [finding for finding in findings if finding.code in GAP_CODES]
+    return min(alike(gaps), key=lambda same: GAP_CODES.index(same[0].code), default=[])

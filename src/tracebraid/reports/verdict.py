@@ -18,6 +18,7 @@ from tracebraid.model.quantities import duration, percent, size
 from tracebraid.model.questions import Advice
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.answers import ranges
+from tracebraid.reports.findings import gap_lines
 from tracebraid.reports.names import capitalised, shortened
 
 _WORTH = 0.05
@@ -63,14 +64,15 @@ _FAMILIES = {family.value: code_name(family) for family in KernelFamily}
 
 
 def verdict(advice: Advice) -> list[str]:
-    """Return the sentences of the verdict; [] without a dependency graph."""
+    """Return the sentences of the verdict, the worst gap first; [] without a dependency graph."""
+    doubt = gap_lines(found.finding for found in advice.gaps)
+    if advice.is_unknown:
+        return [*doubt, "What bounds the steps is not known."]
     if advice.accounting.is_empty():
         return []
     shares = cause_shares(advice.of_job)
-    what = "Step time" if advice.steps else "No step is marked; the trace takes"
-    lead = f"{what} {duration(advice.step_ns)}{_own(advice)}: {_parts(shares)}."
     unknown = shares.get(StepCause.BLOCKED, 0.0) + shares.get(StepCause.UNKNOWN, 0.0)
-    lines = [lead]
+    lines = [lead(advice)]
     if advice.by_device:
         lines.append(
             "What the device does counts first here: much of the critical path is on threads that show nothing, so it "
@@ -111,7 +113,13 @@ def verdict(advice: Advice) -> list[str]:
     lines += _network(advice, shares)
     if advice.steps == 1:
         lines.append("There is one step alone: what it has once others may not have. Capture several.")
-    return [printable(line) for line in lines]
+    return [printable(line) for line in (*doubt, *lines)]
+
+
+def lead(advice: Advice) -> str:
+    """Say how long a step takes, and what of."""
+    what = "Step time" if advice.steps else "No step is marked; the trace takes"
+    return f"{what} {duration(advice.step_ns)}{_own(advice)}: {_parts(cause_shares(advice.of_job))}."
 
 
 def _unrecorded(advice: Advice) -> float:

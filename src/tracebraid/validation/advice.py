@@ -15,6 +15,8 @@ _CUT_OFF = (FindingCode.COMPRESSION_DAMAGED, FindingCode.TRUNCATED)
 _OF_SAME_FILE: dict[FindingCode, tuple[FindingCode, ...]] = {
     FindingCode.TRUNCATED: (FindingCode.COMPRESSION_DAMAGED,),
     FindingCode.NOTHING_RECORDED: (FindingCode.WINDOW_LOST,),
+    FindingCode.DEVICE_EVENTS_MISSING: (FindingCode.LAUNCH_WITHOUT_WORK,),
+    FindingCode.EVENT_DURATION: (FindingCode.DURATION_OVERFLOWS,),
 }
 """Findings that say nothing new of a file, by what says it already."""
 

@@ -448,7 +448,7 @@ def test_a_wrong_duration_does_not_cost_the_exact_times(tmp_path: Path, dur: str
 
 @pytest.mark.parametrize("number", ["inf", "-inf", "nan", "-nan", "NaN", "Infinity", "-Infinity", "INF"])
 def test_a_number_that_json_lacks_costs_only_itself(tmp_path: Path, number: str) -> None:
-    odd = {"blocks per SM": 7777, "size": 8, "other": 7777}
+    odd: Json = {"blocks per SM": 7777, "size": 8, "other": 7777}
     kernels = [kernel(f"nan{nth}", 10 * nth, 5, nth, **odd) for nth in range(1, 4)]
     text = kineto_text([op("inf", 1, 2), *kernels, op('an "inf, nan"', 90, 2)]).replace("7777", number)
     timeline = timeline_of_bytes(tmp_path, text.encode())

@@ -47,7 +47,7 @@ def computed_stages(linked: LinkedTrace) -> set[str]:
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        # Whether a step is doubtful hangs on launches.
+        # Gaps of the trace hang on launches, and are known with every answer.
         (tracebraid.analyses.steps, {"host_tree", "launches"}),
         (tracebraid.analyses.breakdown, {"host_tree", "launches"}),
         (tracebraid.analyses.kernels, {"host_tree", "launches"}),
@@ -58,7 +58,7 @@ def computed_stages(linked: LinkedTrace) -> set[str]:
         (lambda linked: linked.compute_all(), {"et", *OF_THE_KINETO_TRACE, *OF_BOTH}),
         (repr, set()),
         (lambda linked: linked.has_et, set()),
-        (lambda linked: linked.known_findings, set()),
+        (lambda linked: linked.known_findings, {"host_tree", "launches"}),
     ],
 )
 def test_a_question_computes_what_it_needs_and_no_more(

@@ -554,7 +554,7 @@ def _with_doubtful_steps(ranks: LinkedRanks) -> set[int]:
 def _reason(metric: Metric, rank: int, lacks: RankLacks, is_doubtful: bool) -> str:
     if rank in lacks.failed:
         return MetricLack.METRIC_FAILED.value
-    need = lacks.first(metric, rank)
+    need = Need.LOST if Need.LOST in lacks.needs[rank] else lacks.first(metric, rank)
     if need is not None:
         return need.value
     return (MetricLack.DOUBTFUL_STEPS if is_doubtful else metric.otherwise).value

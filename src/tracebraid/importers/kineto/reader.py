@@ -31,8 +31,6 @@ _KNOWN = {category.value for category in Category}
 _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
 
-_LAUNCH = "(?i)launch(?:kernel|cooperative|graph)|graphlaunch"
-"""Names of calls of CUDA, HIP and their drivers that launch kernels; for a finding, no link is made by it."""
 _SHOWN = 3
 """Categories, or events, in a finding."""
 _CHARACTERS_SHOWN = 40
@@ -45,16 +43,13 @@ def category_findings(
     """The findings about the categories of a trace's events."""
     events = tables["events"]
     present = set(events.get_column("category").unique().cast(pl.String))
-    of_work, of_calls = categories_of(Role.DEVICE_WORK), categories_of(Role.CALL)
     found = _renamed(path, chunks)
     if not present <= _KNOWN:
         found += _unknown(path, events.with_columns(as_text("category")), tables["extra_args"])
     if present.isdisjoint(categories_of(Role.OP, Role.ANNOTATION)):
-        work = events.filter(pl.col("category").is_in(of_work))
+        work = events.filter(pl.col("category").is_in(categories_of(Role.DEVICE_WORK)))
         if not work.is_empty():
             found.append(Finding(FindingCode.HOST_OPS_MISSING, path, _first(work), work.height))
-    if not present.isdisjoint(of_calls) and present.isdisjoint(of_work):
-        found += _without_device(path, events.filter(pl.col("category").is_in(of_calls)))
     return found
 
 
@@ -93,14 +88,6 @@ def _first(events: pl.DataFrame) -> str:
     numbers = events.get_column("event_id").head(_SHOWN).to_list()
     more = ", ..." if events.height > _SHOWN else ""
     return f"event{'' if events.height == 1 else 's'} {', '.join(map(str, numbers))}{more}"
-
-
-def _without_device(path: str, calls: pl.DataFrame) -> list[Finding]:
-    """Find calls that launch by name, of any API, if there are no device events."""
-    launches = calls.filter(as_text("name").str.contains(_LAUNCH))
-    if launches.is_empty():
-        return []
-    return [Finding(FindingCode.DEVICE_WORK_MISSING, path, _first(launches), launches.height)]
 
 
 def unfit_findings(path: str, tables: dict[str, pl.DataFrame]) -> list[Finding]:

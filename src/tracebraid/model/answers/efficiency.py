@@ -186,30 +186,13 @@ RECOMPUTATION = Table(
 )
 
 
-class Doubt(Enum):
-    """Reason why the figures of a step are unreliable; `analysis/validity.py` has the rules."""
-
-    DEVICE_EVENTS_MISSING = "device-events-missing"
-    """Most of its launches have no work, or it has far fewer device events than steps with the same ops."""
-    LAUNCH_WITHOUT_WORK = "launch-without-work"
-    """Some of its launches have no work."""
-    DURATION_OVERFLOWS = "duration-overflows"
-    """A duration in the file is negative, huge, missing, or no number."""
-    OUTLASTS_TRACE = "outlasts-trace"
-    """Work of a device, or the step itself, reaches far beyond the time in which the trace was taken."""
-    EVENT_DOMINATES = "event-dominates"
-    """A single outlier event is nearly all device time."""
-    STREAM_OVERLAPS = "stream-overlaps"
-    """Work overlaps later work of its stream in a way that the device cannot run."""
-
-
 VALIDITY = Table(
     "validity",
     "One row per step and doubt about it; no row: nothing speaks against its figures.",
     (
         RANK,
         Column("step", Kind.TEXT, "the step; null: the doubt is about what lies in no step"),
-        Column("doubt", Kind.TEXT, "a code of `Doubt`"),
+        Column("doubt", Kind.TEXT, "a code of `Gap`"),
         Column("count", Kind.INT, "events that it is about; of missing ones, how many at least"),
         Column(
             "event_id", Kind.INT, "the earliest of them; null: it is missing, unknown, or the step itself"

@@ -86,7 +86,7 @@ def _most_first(answer: Answer) -> pl.DataFrame:
 
 def _first_lacking(answer: Answer) -> Need:
     """Return the first unmet need of an answer, preferring one that no rank meets."""
-    needs = [need for need in answer.analysis.needs if need in answer.ranks_by_need]
+    needs = [need for need in (Need.LOST, *answer.analysis.needs) if need in answer.ranks_by_need]
     return max(needs, key=lambda need: len(answer.ranks_by_need[need]))
 
 

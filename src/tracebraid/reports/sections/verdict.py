@@ -24,7 +24,7 @@ from tracebraid.model.report import (
 )
 from tracebraid.reports.advice import basis_text, where_rows
 from tracebraid.reports.names import capitalised
-from tracebraid.reports.verdict import CAUSES, verdict
+from tracebraid.reports.verdict import CAUSES, lead, verdict
 
 _MOST_CARDS = 5
 _SEEN = 0.005
@@ -51,6 +51,8 @@ _FORMULA = (
 def verdict_section(results: RunResults) -> Section | None:
     """Build the section; None without advice or dependency graph."""
     advice = results.advice
+    if advice is not None and advice.is_unknown:
+        return Section("verdict", "What bounds the step", [Verdict(verdict(advice))])
     if advice is None or advice.accounting.is_empty():
         return None
     parts: list[Part] = [Verdict(verdict(advice)), _bars(advice)]
@@ -88,7 +90,7 @@ def _bars(advice: Advice) -> Chart:
         "accounting",
         ChartKind.STACKED_BARS,
         f"The time of {each}" if alone else f"The time of {each}, of the job and of each rank",
-        " ".join(verdict(advice)[:1]),
+        lead(advice),
         {"bars": bars},
         {"unit": "ns", "title": f"time of {each}", "series": series},
         _FORMULA,

@@ -9,6 +9,7 @@ import polars as pl
 
 from tracebraid.model.column import Table
 from tracebraid.model.finding import Finding
+from tracebraid.model.gaps import Judge
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.stage import KeptValues, Stage
 from tracebraid.model.step import PROFILER_STEP
@@ -78,6 +79,11 @@ class AnsweredTrace(LinkedTrace):
         """See `LinkedTrace`: stored answers are those by the usual annotation."""
         return self if name == self.annotation else self._read().with_annotation(name)
 
+    def judged_by(self, judge: Judge | None) -> LinkedTrace:
+        """See `LinkedTrace`."""
+        vars(self).update(judge=judge)
+        return self
+
     def __getattr__(self, name: str) -> Any:
         # Is called for what is not there yet: how its stages are computed is known when it is read.
         if name != "stages":
@@ -120,4 +126,5 @@ class AnsweredTrace(LinkedTrace):
             for stage, kind in zip(stages.findings, _KIND_OF[2:], strict=True):
                 touched |= kind if stage.of.is_computed else Touched.NOTHING
         known = zip(self._answers.facts(self._rank).findings, _KIND_OF, strict=True)
-        return tuple(finding for some, kind in known if kind in touched for finding in findings_of(some))
+        found = (finding for some, kind in known if kind in touched for finding in findings_of(some))
+        return (*found, *self.findings_of_gaps)

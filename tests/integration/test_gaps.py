@@ -1,0 +1,142 @@
+"""What a trace does not show: no command answers from it, and the first line says so. Sound traces are not doubted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tracebraid
+from tests.builders import Json, call, kernel, kineto_text, op, write
+from tests.cases import cases
+from tests.integration.command import run
+from tests.planted.equal_steps import is_device, steps, without
+from tracebraid import analyses
+from tracebraid.analysis.catalog import rank_analyses
+from tracebraid.errors import InputError
+from tracebraid.model.analysis import Need
+from tracebraid.model.gaps import Gap
+
+KINDS = {
+    "cuda": ("cuda_runtime", "cudaLaunchKernel", "cudaMemcpyAsync"),
+    "hip": ("cuda_runtime", "hipLaunchKernel", "hipMemcpyAsync"),
+    "xpu": ("xpu_runtime", "urEnqueueKernelLaunchWithArgsExp", "urEnqueueUSMMemcpy"),
+    "level zero": ("xpu_driver", "zeCommandListAppendLaunchKernel", "zeCommandListAppendMemoryCopy"),
+    "private use": ("privateuse1_runtime", "aclrtLaunchKernel", "aclrtMemcpyAsync"),
+    "mtia": ("mtia_runtime", "mtiaLaunchKernel", "mtiaMemcpy"),
+}
+"""Of each kind of device: the category of its calls, one that launches, one that copies."""
+COMMANDS = ("summary", "advise", "analyze breakdown", "analyze ops", "analyze kernels", "metrics")
+FIRST = "In doubt: "
+NO_WORK = "most launches have no work"
+
+
+def of_kind(kind: str, copies: bool) -> list[Json]:
+    """Three steps of ten products whose kernels are not in the trace, and one copy, whose work may be."""
+    category, launch, copying = KINDS[kind]
+    events: list[Json] = []
+    for step in range(3):
+        begin = 1000 * step
+        events.append(op(f"ProfilerStep#{step}", begin, 1000, cat="user_annotation"))
+        for i in range(11):
+            at, correlation = begin + 50 + 80 * i, 100 * step + i + 1
+            name = "aten::mm" if i < 10 else "aten::copy_"
+            events.append(op(name, at, 60))
+            events.append({**call(launch if i < 10 else copying, at + 10, 5, correlation), "cat": category})
+        if copies:
+            events.append({**kernel("Memcpy HtoD", begin + 900, 10, 100 * step + 11), "cat": "gpu_memcpy"})
+    return events
+
+
+@pytest.fixture(params=[(kind, copies) for kind in KINDS for copies in (False, True)], ids=str)
+def lost(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return write(tmp_path / "trace_rank0.json", kineto_text(of_kind(*request.param)))
+
+
+def test_no_answer_is_made_of_what_the_host_alone_did(lost: Path) -> None:
+    [linked] = tracebraid.open(lost).each(lambda linked: linked)
+    [found] = linked.gaps
+    assert (found.gap, found.steps, found.count) == (
+        Gap.DEVICE_EVENTS_MISSING,
+        tuple(f"ProfilerStep#{step}" for step in range(3)),
+        30,
+    )
+    assert found.is_whole
+    for analysis in rank_analyses():
+        if {Need.DEVICE_WORK} & {*analysis.needs, *analysis.uses}:
+            assert analysis.answer(linked).is_empty(), analysis.name
+            assert analyses.analyze(analysis.name, linked).is_unanswerable, analysis.name
+    with pytest.raises(InputError, match=NO_WORK):
+        tracebraid.dependency_graph(linked)
+    with pytest.raises(InputError, match=NO_WORK):
+        tracebraid.diff(linked, linked)
+    advice = tracebraid.advise(linked)
+    assert advice.is_unknown
+    assert advice.items.is_empty()
+
+
+@pytest.mark.full(keep=2)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_first_line_says_it_and_there_is_no_figure(lost: Path, command: str) -> None:
+    done = run(*command.split(), lost)
+    first, *rest = done.stdout.splitlines()
+    assert first.startswith(FIRST)
+    assert NO_WORK in first
+    assert "%" not in "".join(rest)
+    assert NO_WORK not in "".join(rest) + done.stderr
+
+
+def test_the_page_says_it_in_place_of_a_verdict(lost: Path) -> None:
+    text = run("report", lost, "--text").stdout
+    verdict = text.partition("What bounds the step\n")[2]
+    assert verdict.partition("\n\n")[2].startswith(FIRST)
+    assert "Step time" not in text
+
+
+def test_check_and_machines_hear_it(lost: Path) -> None:
+    assert run("check", lost).stdout.startswith(FIRST)
+    for command in ("summary", "check", "advise"):
+        found = json.loads(run(command, lost, "--json").stdout)
+        assert [finding["code"] for finding in found["findings"]] == ["device-events-missing"]
+
+
+def test_a_store_answers_no_more_than_its_traces(lost: Path, tmp_path: Path) -> None:
+    tracebraid.pack(lost, tmp_path / "store")
+    job = tracebraid.open(tmp_path / "store")
+    assert analyses.analyze("breakdown", job).is_unanswerable
+    assert [found.gap for found in job[0].gaps] == [Gap.DEVICE_EVENTS_MISSING]
+    assert run("summary", tmp_path / "store").stdout == run("summary", lost).stdout
+
+
+def test_a_gap_of_one_step_is_said_and_the_others_are_answered(tmp_path: Path) -> None:
+    events = without(steps(4), lambda e: is_device(e) and 1000 <= e["ts"] < 2000)
+    path = write(tmp_path / "trace_rank0.json", kineto_text(events))
+    linked = tracebraid.open(path)[0]
+    [found] = linked.gaps
+    assert (found.gap, found.is_whole, linked.hidden) == (Gap.DEVICE_EVENTS_MISSING, False, frozenset())
+    done = run("summary", path)
+    assert done.stdout.startswith(FIRST)
+    assert "Where the time goes" in done.stdout
+
+
+CPU = [op("ProfilerStep#1", 0, 100, cat="user_annotation"), op("aten::mm", 10, 50)]
+
+
+@cases(
+    "events",
+    {
+        "work of each launch": (steps(4),),
+        "a program on the CPU": (CPU,),
+        "a machine with a device that the program does not use": (
+            [*CPU, call("cudaGetDeviceCount", 5, 2, 3), call("cudaDeviceSynchronize", 90, 2, 4)],
+        ),
+        "launches without correlations": (
+            [*CPU, {**call("myLaunchKernel", 20, 5, 0), "args": {}}, kernel("gemm", 30, 20, 7)],
+        ),
+    },
+)
+def test_sound_traces_have_no_gap(events: list[Json], tmp_path: Path) -> None:
+    path = write(tmp_path / "trace_rank0.json", kineto_text(events))
+    assert tracebraid.open(path)[0].gaps == ()
+    assert FIRST not in run("summary", path).stdout
