@@ -18,6 +18,7 @@ SECONDS ?= 60
 LOCK := requirements/test.txt
 # Half as many again as processors: tests of the full suite wait for the programs that they capture and interrupt.
 PROCESSORS := $(shell $(PYTHON) -c 'import os; print(len(getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))(0)))')
+SHARE := $(PYTHON) -c 'import os; n = $(PROCESSORS); print(2 * n + min(2 * n, max(0, round(os.getloadavg()[0]) - n)))'
 WORKERS ?= $(shell expr $(PROCESSORS) \* 3 / 2)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -30,11 +31,12 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
-# What fails first comes first. Two processes for each processor need no threads beside them, and get their share of a
-# busy machine, as some of them wait for the programs that they started.
+# What fails first comes first. Two processes for each processor need no threads beside them, as some of them wait for the
+# programs that they started. Beside other processes, each of which delays every hand-over to Polars' thread, it takes
+# more of them to get a share of the machine.
 test: lint
 	$(MAKE) --no-print-directory --jobs 2 --output-sync types docs chromium
-	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(shell expr $(PROCESSORS) \* 2) --dist worksteal --gate
+	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $$($(SHARE)) --dist worksteal --gate
 
 # A test of this suite may capture, serve or wait for half an hour before it counts as a hang.
 test-all: lint types docs chromium

@@ -188,6 +188,12 @@ class FindingCode(str, Enum):
         "schema {schema!r} is unknown; its nodes were parsed like those of a known schema",
         "Read the answers with care, and tell us of the version of torch that wrote it",
     )
+    EVENT_AT_ZERO = (
+        "event-at-zero",
+        _WARNING,
+        "events at time 0, more than a day before all others, have lost their time",
+        "These events are left out of all answers. Capture again with a newer torch",
+    )
     CATEGORY_OLD = (
         "category-old",
         _NOTE,

@@ -15,11 +15,24 @@ import numpy as np
 import pytest
 
 import tracebraid.importers.chunk_decoding as chunk_decoding
-from tests.builders import Json, complete, et_text, flow, kernel, kineto_text, node, op, process_node, write
+from tests.builders import (
+    Json,
+    call,
+    complete,
+    et_text,
+    flow,
+    kernel,
+    kineto_text,
+    node,
+    op,
+    process_node,
+    write,
+)
 from tests.unit.importers.reading import codes, plain, rows, timeline_of, timeline_of_bytes
-from tracebraid.errors import NotATraceError, WrongTraceError
+from tracebraid.errors import InputError, NotATraceError, WrongTraceError
 from tracebraid.importers.kineto.decode import exact_ns, needs_decimal, to_ns
 from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.model.finding import Loss
 from tracebraid.model.schema import KINETO_TABLES
 from tracebraid.model.timeline import Timeline
 
@@ -470,3 +483,32 @@ def test_a_base_time_that_is_none_is_said_and_not_added(tmp_path: Path) -> None:
         timeline = timeline_of(tmp_path, [op("a", 1, 2)], baseTimeNanoseconds=base)
         assert timeline.events.get_column("ts_ns").to_list() == [1000]
         assert codes(timeline.findings) == ["base-time"]
+
+
+LATE_US = 1_700_000_000_000_000.0
+
+
+def test_events_at_zero_among_times_of_a_clock_have_no_time(tmp_path: Path) -> None:
+    events = [op("step", LATE_US, 100), call("cudaLaunchKernel", LATE_US + 10, 5, 1)]
+    lost = [kernel("lost", 0, 8, nth) for nth in (2, 3)]
+    timeline = timeline_of(tmp_path, [lost[0], *events, lost[1], kernel("there", LATE_US + 20, 8, 1)])
+    assert timeline.events.get_column("name").to_list() == ["step", "cudaLaunchKernel", "there"]
+    assert timeline.events.get_column("event_id").to_list() == [0, 1, 2]
+    assert timeline.device_work.select("event_id", "correlation").rows() == [(2, 1)]
+    assert timeline.host_calls.select("event_id", "correlation").rows() == [(1, 1)]
+    [finding] = timeline.findings
+    assert (finding.code, finding.count, finding.loss) == ("event-at-zero", 2, Loss(2, 2))
+
+
+@pytest.mark.parametrize("later", [0.0, 1e6, 3.6e9])
+def test_a_trace_may_begin_at_zero(tmp_path: Path, later: float) -> None:
+    timeline = timeline_of(tmp_path, [op("first", 0, 5), op("second", later, 5)])
+    assert timeline.events.height == 2
+    assert timeline.findings == ()
+
+
+def test_a_trace_of_ascends_profiler_is_refused_by_name(tmp_path: Path) -> None:
+    named = {"ph": "M", "name": "process_name", "pid": 3, "tid": 0, "args": {"name": "Ascend Hardware"}}
+    work = {"ph": "X", "name": "MatMul", "pid": 3, "tid": 2, "ts": "1747030000123456.500", "dur": 3}
+    with pytest.raises(InputError, match=r"trace_view\.json of the profiler of Ascend"):
+        timeline_of(tmp_path, [named, op("aten::mm", 1, 2), work])

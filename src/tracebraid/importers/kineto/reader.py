@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tracebraid.errors import NotATraceError, WrongTraceError
+from tracebraid.errors import InputError, NotATraceError, WrongTraceError
 from tracebraid.importers.chunk_decoding import decode_file, worth_processes
+from tracebraid.importers.columns import taken
 from tracebraid.importers.discovery import as_rank, rank_from_name
 from tracebraid.importers.frames import findings_of, frame_of, groups_of_kineto
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
@@ -21,7 +22,7 @@ from tracebraid.importers.kineto.decode import BASE_LIMIT_NS, EventColumns, afte
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME, Category, Role, categories_of
 from tracebraid.model.column import Kind
 from tracebraid.model.expressions import as_text
-from tracebraid.model.finding import Finding, FindingCase
+from tracebraid.model.finding import Finding, FindingCase, Loss
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, KINETO_TABLES, LANES
@@ -31,6 +32,9 @@ _KNOWN = {category.value for category in Category}
 _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
 
+_ASCEND = "Ascend Hardware"
+"""The process of devices in traces of Ascend's own profiler."""
+_DAY_NS = 86_400 * 10**9
 _SHOWN = 3
 """Categories, or events, in a finding."""
 _CHARACTERS_SHOWN = 40
@@ -168,12 +172,19 @@ def timeline_of(file: ArrayFile, processes: int | None = None, progress: Progres
             "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); are the two swapped?",
         )
     chunks = decode_file(file, processes or worth_processes(file), progress)
+    if any(text == _ASCEND for chunk in chunks for _, _, _, text in chunk.names):
+        raise InputError(
+            file.source.path,
+            "this is a trace_view.json of the profiler of Ascend, of which the work of devices is not read",
+            "Tracebraid reads the traces of torch.profiler, and what Nsight Systems exported",
+        )
     return _timeline(file, chunks)
 
 
 def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
     path = file.source.path
     base_ns, base_findings = _base_time(file)
+    base_findings += _without_zero_times(path, chunks)
     tables, too_late = _tables(chunks, base_ns)
     if too_late:
         case = FindingCase.BEHIND_ALL_TIMES
@@ -224,6 +235,30 @@ def _tables(chunks: list[EventColumns], base_ns: int) -> tuple[dict[str, pl.Data
             parts = [chunk.tables.pop(table.name) for chunk in chunks if table.name in chunk.tables]
             tables[table.name] = frame_of(table, parts)
     return tables, too_late
+
+
+def _without_zero_times(path: str, chunks: list[EventColumns]) -> list[Finding]:
+    """Take out events at time 0, where all others are more than a day later: the profiler lost their time."""
+    starts = [chunk.tables["events"].ints("ts_ns") for chunk in chunks]
+    others = [int(start[start != 0].min()) for start in starts if start.any()]
+    if not others or min(others) < _DAY_NS:
+        return []
+    lost = 0
+    for chunk, start in zip(chunks, starts, strict=True):
+        keep = start != 0
+        if keep.all():
+            continue
+        lost += int((~keep).sum())
+        number = np.cumsum(keep) - 1
+        for name, table in chunk.tables.items():
+            if name == "events":
+                chunk.tables[name] = taken(table, np.flatnonzero(keep))
+            elif "event_id" in table.columns:
+                event = table.ints("event_id")
+                kept = taken(table, np.flatnonzero(keep[event]))
+                kept.columns["event_id"] = number[event[keep[event]]]
+                chunk.tables[name] = kept
+    return [Finding(FindingCode.EVENT_AT_ZERO, path, count=lost, loss=Loss(lost, lost))] if lost else []
 
 
 def _number_together(chunks: list[EventColumns], base_ns: int) -> tuple[list[Any], int]:
