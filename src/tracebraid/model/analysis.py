@@ -218,8 +218,10 @@ def analysis(
     def declare(answer: F) -> F:
         @wraps(answer)
         def known(linked: LinkedTrace, *arguments: Any, **options: Any) -> pl.DataFrame:
+            if declared.is_hidden(linked):
+                return table.empty()
             found: pl.DataFrame = answer(linked, *arguments, **options)
-            return found.clear() if declared.is_hidden(linked) else found
+            return found
 
         declared = Analysis(answer.__name__, family, known, table, **given)
         setattr(known, _ATTRIBUTE, declared)

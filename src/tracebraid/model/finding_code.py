@@ -192,7 +192,7 @@ class FindingCode(str, Enum):
         "event-at-zero",
         _WARNING,
         "events at time 0, more than a day before all others, have lost their time",
-        "These events are left out of all answers. Capture again with a newer torch",
+        "These events are left out of all answers",
     )
     CATEGORY_OLD = (
         "category-old",
