@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -50,6 +53,35 @@ def test_it_says_where_the_library_is(tmp_path: Path, cache: Path, monkeypatch: 
     assert Path(path).parent.parent == cache
     assert Path(path).exists()
     assert took.endswith(" s)\n")
+
+
+@pytest.mark.full
+@pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+def test_a_compiler_with_a_cpp_runtime_of_its_own_builds_one_that_records_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where libstdc++ is linked statically, a stream of the recorder's is none that torch can write to."""
+    compiler = tmp_path / "c++"
+    compiler.write_text('#!/bin/sh\nexec g++ -static-libstdc++ "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    done = run_process("build-recorder")
+    assert done.returncode == 0, done.stderr
+    library = Path(done.stdout.partition("  (")[0])
+    assert b"libstdc++.so" not in library.read_bytes()
+    folder = tmp_path / "traces"
+    captured = capture_command(folder, sys.executable, TRAIN, "12", options=("--recorder", "native"))
+    assert (captured.returncode, captured.stdout) == (0, "done\n"), captured.stderr
+    nodes = json.loads(gzip.decompress((folder / "torch_et_0.json.gz").read_bytes()))["nodes"]
+    schemas = {attr["value"] for node in nodes for attr in node["attrs"] if attr["name"] == "op_schema"} - {
+        ""
+    }
+    known = {str(schema) for schema in torch._C._jit_get_all_schemas()}
+    assert (
+        "aten::addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"
+        in schemas
+    )
+    assert schemas <= known
 
 
 @pytest.mark.full

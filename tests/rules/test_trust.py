@@ -80,7 +80,10 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
     ),
     "recorders/session/calibration.py": ({"ctypes"}, "asks torch's own library who sees the operators"),
     "recorders/launcher/torch_import.py": ({"importlib"}, "waits until the program imports torch"),
-    "recorders/native/build.py": ({"importlib"}, "imports torch's builder"),
+    "recorders/native/build.py": (
+        {"ctypes", "importlib"},
+        "imports torch's builder, and tries what it built",
+    ),
     "recorders/native/library.py": ({"ctypes"}, "loads the recorder that it built, see trust.py"),
     "recorders/native/recorder.py": ({"ctypes"}, "calls it"),
 }

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import sys
+import textwrap
 import threading
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -231,3 +234,23 @@ def run_beside(name: str) -> None:
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
+
+
+def test_a_profiler_that_warns_while_it_is_prepared_warns_nobody(recwarn: pytest.WarningsRecorder) -> None:
+    """As that of torch 2.11, which warns of cycles by `_warn_once`, or older ones by `warn`."""
+    done: list[str] = []
+    space: dict[str, Any] = {"done": done, "warn": warnings.warn, "torch": torch}
+    source = """
+        def _warn_once(message):
+            warn(message)
+
+        class Profiler:
+            def prepare_trace(self):
+                _warn_once("Profiler clears events at the end of each cycle.")
+                warn("and so on")
+                done.append(type(torch).__name__)
+    """
+    exec(textwrap.dedent(source), space)
+    kineto._prepare(space["Profiler"]())
+    assert len(done) == 1
+    assert not recwarn.list

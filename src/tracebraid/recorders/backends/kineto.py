@@ -128,21 +128,27 @@ def new_profiler(
 
 
 def _prepare(profiler: Any) -> None:
-    """Set a profiler up, without importing torch.compile for it.
+    """Set a profiler up, without importing torch.compile for it, and without a warning of its own.
 
     PyTorch's `prepare_trace` asks for `torch._inductor`, which imports it: seconds in a step of the program. Where
     another thread imports it at that moment, as the first optimizer does, Python breaks the deadlock of their locks,
     and the program's import fails. A program that has not imported it has none of the CUDA graphs that are asked for.
+
+    That of torch 2.11 warns of further cycles, and here is one: a program that runs under `-W error` would not be
+    captured, and others would read of a profiler that they do not know of.
     """
-    compiler = sys.modules.get(_COMPILER)
-    if compiler is not None and not getattr(compiler.__spec__, "_initializing", False):
-        profiler.prepare_trace()
-        return
     prepare = type(profiler).prepare_trace
-    names = {**prepare.__globals__, "torch": _WithoutCompiler()}
+    names = {**prepare.__globals__, "_warn_once": _no_warning, "warn": _no_warning}
+    compiler = sys.modules.get(_COMPILER)
+    if compiler is None or getattr(compiler.__spec__, "_initializing", False):
+        names["torch"] = _WithoutCompiler()
     FunctionType(prepare.__code__, names, prepare.__name__, prepare.__defaults__, prepare.__closure__)(
         profiler
     )
+
+
+def _no_warning(*_: object, **__: object) -> None:
+    """Stands for the functions by which PyTorch's profiler warns."""
 
 
 class _WithoutCompiler:

@@ -6,8 +6,12 @@ process that is recorded.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
+import json
+import os
 from pathlib import Path
+from typing import Any
 
 from tracebraid.child_process.session import end_with
 
@@ -25,7 +29,14 @@ def all_sources() -> str:
 
 
 def main(folder: str, parent: str, *flags: str) -> None:
-    """Leave `tracebraid_recorder.so` in the folder."""
+    """Leave `tracebraid_recorder.so` in the folder, after it has recorded an operator in this process.
+
+    A library that does not fit to torch's, of another C++ runtime for example, crashes here, and not in a program.
+
+    Raises:
+        RuntimeError: it cannot be compiled.
+        SystemExit: it does not record what it should.
+    """
     end_with(int(parent))
     from tracebraid.recorders.needs_torch import torch
 
@@ -40,3 +51,37 @@ def main(folder: str, parent: str, *flags: str) -> None:
         build_directory=folder,
         is_python_module=False,
     )
+    _try(torch, Path(folder))
+
+
+def _try(torch: Any, folder: Path) -> None:
+    """Record an operator, and read it."""
+    from tracebraid.recorders.native.library import Counts, declare
+
+    library = ctypes.CDLL(str(folder / f"{NAME}.so"))
+    try:
+        declare(library)
+    except AttributeError:  # It is another library, which `library.load` refuses.
+        return
+    written = folder / "tried.json"
+    recording = library.tracebraid_open(os.fsencode(folder / "tried.spill"), 1 << 20, 0)
+    library.tracebraid_switch(recording, 1)
+    torch.ones(2).add(1)
+    library.tracebraid_switch(recording, 0)
+    counts = Counts()
+    if not library.tracebraid_close(recording, os.fsencode(written), 0, ctypes.byref(counts)):
+        raise SystemExit(
+            f"it recorded, and cannot write: {library.tracebraid_error().decode(errors='replace')}"
+        )
+    nodes = json.loads(written.read_text(encoding="utf-8"))["nodes"]
+    known = str(torch.ops.aten.add.Tensor._schema)
+    (found,) = (
+        attr["value"]
+        for node in nodes
+        for attr in node["attrs"]
+        if node["name"] == "aten::add" and attr["name"] == "op_schema"
+    )
+    if found != known:
+        raise SystemExit(
+            f"error: built by this compiler it writes {found!r} for {known!r}; name another one in CXX"
+        )

@@ -12,6 +12,7 @@ import platform
 import re
 import shlex
 import shutil
+import signal
 import sysconfig
 import tempfile
 from collections.abc import Iterator
@@ -47,6 +48,8 @@ _BUILD_AT_MOST_S = 600.0
 """Timeout: ten times the usual duration."""
 _BUILDING = "building-"
 """Prefix of build folders."""
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGABRT)
+"""How a library ends the builder that tries it, and would end a program."""
 _BUILDER = "tracebraid.recorders.native.build:main"
 
 
@@ -119,7 +122,7 @@ def load() -> ctypes.CDLL:
             raise CaptureError(f"the native recorder in {path.parent} was replaced just now. {_AGAIN}")
         try:
             library = ctypes.CDLL(name)
-            _declare(library)
+            declare(library)
         except (OSError, AttributeError) as error:
             why = str(error).replace(name, path.name)
             raise CaptureError(
@@ -128,7 +131,8 @@ def load() -> ctypes.CDLL:
     return library
 
 
-def _declare(library: ctypes.CDLL) -> None:
+def declare(library: ctypes.CDLL) -> None:
+    """Declare the library's functions, as `interface.cpp` has them."""
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     library.tracebraid_error.restype = text
     library.tracebraid_open.restype = pointer
@@ -219,6 +223,9 @@ def _compile(path: Path) -> str:
         except TimeoutError:
             return f"the compiler was stopped, as it had not ended after {_BUILD_AT_MOST_S:.0f} s"
         built = Path(folder) / path.name
+        if -ran.returncode in _CRASHES:
+            name = signal.Signals(-ran.returncode).name
+            return f"error: built by this compiler it crashes PyTorch ({name}); name another one in CXX"
         if ran.returncode or not built.exists():
             return f"it ended with exit code {ran.returncode}: " + _complaints(ran.stdout)
         built.replace(path)

@@ -1,10 +1,25 @@
 #include "name_table.h"
 
-#include <sstream>
-
-#include <ATen/core/function_schema.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 
 namespace tracebraid {
+
+namespace {
+
+constexpr std::string_view kSchema = "\nschema: ";
+
+// The text of an operator's schema, or its name where it has none; written within torch. A stream of this library's is never passed to torch: where
+// the compiler links libstdc++ statically, both have one of their own, and torch would crash on the other's stream.
+std::string schema_text(const at::RecordFunction& function) {
+  auto found = c10::Dispatcher::singleton().findSchema(*function.operator_name());
+  std::string state = found ? found->dumpState() : "";
+  size_t start = state.find(kSchema);
+  if (start == std::string::npos) return c10::toString(*function.operator_name());
+  start += kSchema.size();
+  return state.substr(start, state.find('\n', start) - start);
+}
+
+}  // namespace
 
 NumberedName NameTable::intern(std::string_view text, std::string_view schema, bool is_operator) {
   std::string key(is_operator ? "o" : "t");
@@ -30,9 +45,7 @@ NumberedName NameCache::look_up(const at::RecordFunction& function, const char* 
   }
   auto found = operators_.find(text);
   if (found != operators_.end() && found->second.name->text == text) return found->second;
-  std::ostringstream schema;
-  schema << *function.operator_schema();
-  NumberedName interned = table_.intern(text, schema.str(), true);
+  NumberedName interned = table_.intern(text, schema_text(function), true);
   if (interned.number != 0) operators_[text] = interned;
   return interned;
 }

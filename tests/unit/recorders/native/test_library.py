@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -219,3 +220,20 @@ def test_sources_without_headers_of_torch_are_found_through_their_own_headers() 
     assert {"chunk_handover.cpp", "epochs.cpp", "spill_file.cpp", "json.cpp", "columns.cpp"} <= chosen
     # recorder.cpp includes them itself, nodes.cpp by recorder.h.
     assert not {"recorder.cpp", "nodes.cpp", "identity.cpp"} & chosen
+
+
+def test_one_that_crashes_when_it_is_tried_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def crashes(*words: object, **_: object) -> subprocess.CompletedProcess[str]:
+        tried.append(str(words[0]))
+        return subprocess.CompletedProcess([], -signal.SIGSEGV, "")
+
+    monkeypatch.setattr(library, "_missing_tool", lambda: "")
+    monkeypatch.setattr(library, "run_child", crashes)
+    for says in ("cannot be built", "could not be built"):
+        with pytest.raises(
+            CaptureError, match=rf"{says}: error: built by this compiler it crashes PyTorch \(SIGSEGV"
+        ):
+            build()
+    assert len(tried) == 1
