@@ -2,6 +2,8 @@
 
     python -m benchmarks.examination [--rounds 3] [--only tiny_ops] [--keep FOLDER] [--json]
 
+    python -m benchmarks.examination --device [--rounds 3] [--only NAME] [--keep FOLDER] [--json]
+
     python -m benchmarks.examination --planted [--only NAME]
 
 The first needs torch, and a quiet machine. Each round times the program with its fault and without it, one right
@@ -9,7 +11,9 @@ after the other; what the fault costs is the difference of the medians (means, w
 faulty form is captured and `tracebraid advise` asked. With --keep the captures and the times stay, and those that are
 there are used.
 
-The second plants traces in code, each with a known answer, and asks for it in this process: no torch, no timing.
+The second does the same with programs on a GPU; with --keep it needs none for those that are there.
+
+The third plants traces in code, each with a known answer, and asks for it in this process: no torch, no timing.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from benchmarks.examination.cases import CASES, Case
+from benchmarks.examination.cases import CASES, DEVICE_CASES, Case
 from benchmarks.measure import ROOT
 
 __all__: list[str] = []
@@ -85,10 +89,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with nullcontext(given.keep) if given.keep else tempfile.TemporaryDirectory() as kept:
         folder = Path(kept)
         folder.mkdir(parents=True, exist_ok=True)
-        scores = []
-        for name in given.only or list(CASES):
+        scores, cases = [], DEVICE_CASES if given.device else CASES
+        for name in given.only or list(cases):
             print(name, file=sys.stderr)
-            scores.append(examined(name, CASES[name], folder, given.rounds))
+            scores.append(examined(name, cases[name], folder, given.rounds))
     print(json.dumps([asdict(score) for score in scores], indent=2) if given.json else table(scores))
 
 
@@ -167,8 +171,9 @@ def table(scores: Sequence[Score]) -> str:
             f"| {score.name} | {score.step_ms:.1f} ms | {score.true_ms:.1f} ms | {score.first} | {saves} | {marks} "
             f"| {', '.join(score.false_items)} | {', '.join(score.said)} |"
         )
-    planted = [score for score in scores if not CASES[score.name].clean]
-    clean = [score for score in scores if CASES[score.name].clean]
+    cases = CASES | DEVICE_CASES
+    planted = [score for score in scores if not cases[score.name].clean]
+    clean = [score for score in scores if cases[score.name].clean]
     right, inside = (
         sum(score.cause and score.place for score in planted),
         sum(score.inside is True for score in planted),
@@ -227,6 +232,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="how often each form is timed (3)")
     parser.add_argument("--only", action="append", metavar="NAME", help="only this; may be repeated")
+    parser.add_argument("--device", action="store_true", help="programs on a GPU")
     parser.add_argument("--planted", action="store_true", help="traces made in code, instead of programs")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where captures lie and stay")
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from benchmarks.examination import job_programs, programs
 from benchmarks.examination.fresh_programs import FRESH_JOBS, FRESH_PROGRAMS
 
-__all__ = ["CASES", "JOBS", "PROGRAMS", "Case"]
+__all__ = ["CASES", "DEVICE_CASES", "JOBS", "PROGRAMS", "Case"]
 
 PROGRAMS = programs.PROGRAMS | FRESH_PROGRAMS
 JOBS = job_programs.JOBS | FRESH_JOBS
@@ -141,3 +141,54 @@ CASES: dict[str, Case] = {
 """By the name of the program."""
 
 assert set(CASES) == {*PROGRAMS, *JOBS}
+
+DEVICE_CASES: dict[str, Case] = {
+    "loss_read_each_microbatch": Case(("launch-bound", "item-sync"), ("train_step",)),
+    "pageable_batches": Case(("pageable-copy",), ("next_batch",), ("launch-bound",)),
+    "loader_without_workers": Case(
+        ("data-loader", "host-work"), ("__getitem__", "batches"), ("host-op", "launch-bound")
+    ),
+    "products_in_float32": Case(("full-precision-products",), ("train_step",)),
+    "attention_by_hand": Case(
+        ("eager-attention",),
+        ("_written_attention",),
+        ("layout-copies", "dtype-bounces", "unfused-elementwise"),
+    ),
+    "loss_by_sample": Case(("tiny-ops", "launch-bound"), ("contrastive",)),
+    "optimizer_by_parameter": Case(("unfused-optimizer",), ("Adam",), ("launch-bound",)),
+    "small_layers_eager": Case(("launch-bound",), ("infer",)),
+    "gelu_by_formula": Case(("unfused-elementwise",), ("by_formula",)),
+    "chosen_by_mask": Case(("size-sync", "tiny-ops", "launch-bound"), ("class_means",), ("size-sync",)),
+    "cache_emptied": Case(("allocator-retry",), ("train_step", "cudaMalloc", "cudaFree"), ("launch-bound",)),
+    "garbage_each_step": Case(("garbage-collection",), ("after",), ("launch-bound",)),
+    "convolutions_channels_first": Case(("layout-copies",), ("nchwToNhwc", "train_step"), ("launch-bound",)),
+    "rotated_on_host": Case(("host-work",), ("table",), ("launch-bound", "pageable-copy")),
+    "doubles_by_accident": Case(
+        also_true=("dtype-bounces", "launch-bound", "unfused-elementwise", "double-precision"),
+        never=("double-precision",),
+    ),
+    "timed_by_layer": Case(("explicit-sync",), ("evaluate",), ("full-precision-products", "launch-bound")),
+    "metrics_on_host": Case(("read-sync",), ("evaluate",), ("host-work",)),
+    "half_between_layers": Case(("dtype-bounces",), ("network",)),
+    "dense_embedding_gradient": Case(("dense-gradient",), ("train_step",), ("launch-bound",)),
+    "checkpointed_needlessly": Case(("costly-recomputation",), ("forward",), ("launch-bound",)),
+    "norms_logged": Case(("item-sync", "tiny-ops"), ("log_norms",), ("launch-bound",)),
+    "sorted_for_top": Case(verdict=("sort",), also_true=("full-precision-products",)),
+    "noise_from_host": Case(("host-op", "host-work"), ("noisy",), ("launch-bound", "pageable-copy")),
+    "distances_broadcast": Case(("broadcast",), ("nearest",), ("unfused-elementwise",)),
+    "tokens_read_one_by_one": Case(("read-sync", "launch-bound"), ("decode",), ("read-sync",)),
+    "attends_to_grown_cache": Case(verdict=("copy", "aten::cat"), also_true=("unfused-elementwise",)),
+    "sleeps_for_quota": Case(("host-work",), ("sleep",), ("launch-bound",)),
+    "products_by_head": Case(("tiny-products",), ("heads",), ("launch-bound",)),
+    "width_unaligned": Case(("unaligned-products",), ("<lambda>",)),
+    "offloaded_activations": Case(
+        ("stored-activations",), ("unpack_from_cpu",), ("full-precision-products", "read-sync")
+    ),
+    "clean_transformer": Case(never=("eager-attention", "launch-bound")),
+    "clean_graph_replay": Case(never=("launch-bound",)),
+    "clean_prefetch": Case(never=("pageable-copy",)),
+    "clean_loss_read_once": Case(never=("item-sync",)),
+    "clean_compiled": Case(never=("unfused-elementwise",)),
+    "clean_memory_bound": Case(),
+}
+"""By the name of a program of `device_programs`."""

@@ -18,11 +18,14 @@ from torch import distributed
 
 import tracebraid
 from benchmarks.examination.cases import JOBS, PROGRAMS
+from benchmarks.examination.device_programs import DEVICE_PROGRAMS
 from benchmarks.examination.job_programs import WORLD
 from benchmarks.examination.programs import Step
 
 WARMUP_STEPS = 4
 TIMED_STEPS = 12
+BLOCK_S, MOST_STEPS = 0.25, 200
+"""How long steps of a device are timed together, and how many at most."""
 LONGEST_S = 10.0
 """Steps are timed for no longer than this."""
 
@@ -37,6 +40,22 @@ def timed(step: Step, steps: int, agreed: bool) -> list[float]:
         step()
         found.append(time.perf_counter() - began)
     return found
+
+
+def timed_on_device(step: Step) -> list[float]:
+    """Mean seconds of steps that the host launches one after the other, until the device is through with all."""
+    for _ in range(WARMUP_STEPS):
+        step()
+    torch.cuda.synchronize()
+    began = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    count = min(max(int(BLOCK_S / (time.perf_counter() - began)), TIMED_STEPS), MOST_STEPS)
+    began = time.perf_counter()
+    for _ in range(count):
+        step()
+    torch.cuda.synchronize()
+    return [(time.perf_counter() - began) / count]
 
 
 def captured(step: Step, folder: str) -> None:
@@ -66,6 +85,10 @@ def run(step: Step, out: str, folder: str, agreed: bool = False) -> None:
 def main(name: str, form: str, out: str, folder: str = "") -> None:
     """The command line."""
     torch.manual_seed(0)
+    if name in DEVICE_PROGRAMS:
+        step = DEVICE_PROGRAMS[name](form == "faulty")
+        captured(step, folder) if folder else Path(f"{out}.0").write_text(json.dumps(timed_on_device(step)))
+        return
     if name in PROGRAMS:
         torch.set_num_threads(len(os.sched_getaffinity(0)))
         run(PROGRAMS[name](form == "faulty"), f"{out}.0", folder)
