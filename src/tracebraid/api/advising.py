@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from statistics import median
+from statistics import fmean, median
 
 import polars as pl
 
@@ -21,6 +21,7 @@ from tracebraid.analysis.antipatterns.known_detectors import (
 )
 from tracebraid.analysis.antipatterns.ranking import (
     DEFAULT_MIN_SAVING,
+    REMOVED,
     ProfilerCost,
     estimated,
     min_saving_of,
@@ -49,9 +50,19 @@ from tracebraid.model.gaps import FoundGap, is_hidden
 from tracebraid.model.graph import DependencyGraph
 from tracebraid.model.linked_ranks import Gather, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.questions import Advice, AnyDetector, Growth, Limit, PathDetector, Transfers, Wrapper
+from tracebraid.model.questions import (
+    Advice,
+    AnyDetector,
+    Growth,
+    Limit,
+    PathDetector,
+    Removal,
+    Transfers,
+    Wrapper,
+)
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.simulation.counterfactual import gains_of
+from tracebraid.simulation.unrecorded import without_recording
 
 __all__ = [
     "ADVICE_QUESTIONS",
@@ -223,30 +234,35 @@ def advice_of_ranks(
         findings += [*linked.findings, *failed]
     windows = pl.concat([rank.found.windows for rank in ranks])
     accounts, device_windows, by_device, site = ACCOUNTING.empty(), None, False, None
+    removals = {each.name: each.removes for each in known.by_name.values() if each.removes is not None}
+    profiler, recorded_step_ns, unrecorded = _profiler(ranks), 0.0, None
+    every = pl.concat(evidence)
+    if graph is not None:
+        every = _with_places(every, graph)
+        unrecorded = without_recording(graph)
+    if graph is not None and unrecorded is not None:
+        profiler, recorded_step_ns = REMOVED, _recorded_step_ns(graph, windows)
+        idle = [name for name, removes in removals.items() if removes is Removal.HOST]
+        every, windows = unrecorded.occurrences(every, idle), unrecorded.moved(windows)
+        graph = unrecorded.graph
     if graph is not None:
         steps = windows.get_column("step").unique().drop_nulls().to_list()
         found_accounts = step_accounts(graph, steps)
         segments, accounts, by_device = found_accounts.path, found_accounts.table, found_accounts.by_device
         site = compute_function(graph, segments)
-        evidence += [
+        of_path = [
             detector.detect(graph, segments).with_columns(pl.lit(detector.name).alias("detector"))
             for detector in known.of_path
         ]
+        every = pl.concat([every, *(_with_places(rows, graph) for rows in of_path)])
         device_windows = _device_windows(graph, windows)
         windows = _from_their_starts(windows, device_windows)
-    removals = {each.name: each.removes for each in known.by_name.values() if each.removes is not None}
     gains = _no_gains if graph is None else partial(gains_of, graph, removals)
-    profiler = _profiler(ranks)
     estimator = partial(estimated, gains=gains, profiler=profiler)
-    every = pl.concat(evidence)
-    if graph is not None:
-        on_device = graph.activities.filter(pl.col("stream").is_not_null()).select("rank", "event_id")
-        on_device = on_device.drop_nulls().unique().with_columns(pl.lit(value=True).alias("on_device"))
-        every = every.join(on_device, on=["rank", "event_id"], how="left", maintain_order="left")
-        every = every.with_columns(pl.col("on_device").fill_null(value=False))
     found = ranked(every, windows, least, estimator, known.by_name, device_windows)
     step_ns = _step_ns(accounts) or found.step_ns
     own_step_ns = step_ns * profiler.own
+    step_ns = recorded_step_ns or step_ns
     share = (pl.col("saving_per_step_ns") / max(own_step_ns, 1.0)).clip(0.0, 1.0)
     high = pl.col("saving_high_per_step_ns")
     most = pl.max_horizontal("saving_per_step_ns", pl.lit(own_step_ns))
@@ -256,7 +272,7 @@ def advice_of_ranks(
         ),
         found.by_step,
         found.sites,
-        found.evidence,
+        found.evidence if unrecorded is None else unrecorded.recorded_at(found.evidence),
         known.by_name,
         tuple(rank.rank for rank in ranks),
         found.steps,
@@ -298,6 +314,21 @@ def _unknown(ranks: Sequence[RankAdvice], known: KnownDetectors, gaps: tuple[Fou
         findings=tuple(dict.fromkeys(known.findings)),
         gaps=gaps,
     )
+
+
+def _with_places(evidence: pl.DataFrame, graph: DependencyGraph) -> pl.DataFrame:
+    """Evidence with whether it is `on_device`."""
+    events = graph.activities.filter(pl.col("stream").is_not_null()).select("rank", "event_id")
+    of_device = events.drop_nulls().unique().with_columns(pl.lit(value=True).alias("on_device"))
+    found = evidence.join(of_device, on=["rank", "event_id"], how="left", maintain_order="left")
+    return found.with_columns(pl.col("on_device").fill_null(value=False))
+
+
+def _recorded_step_ns(graph: DependencyGraph, windows: pl.DataFrame) -> float:
+    """Mean time of a step of the job as recorded."""
+    names = windows.get_column("step").unique().to_list()
+    spans = [bound.end_ns - bound.start_ns for bound in step_bounds(graph) if bound.step in names]
+    return fmean(spans) if spans else 0.0
 
 
 def _unlaunched(linked: LinkedTrace) -> float:

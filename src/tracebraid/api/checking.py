@@ -505,6 +505,7 @@ def recorded_by_rank(out_dir: str | Path) -> tuple[Recorded, ...]:
                     loop=content.get("loop") or "",
                     loops=tuple(content.get("loops") or ()),
                     traced_to_untraced=content.get("overhead", {}).get("traced_to_untraced"),
+                    has_device=bool(content.get("devices")),
                     lost=tuple(
                         str(window["failure"]) for window in content["windows"] if window.get("failure")
                     ),

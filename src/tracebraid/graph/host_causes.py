@@ -11,7 +11,7 @@ from tracebraid.analysis.host.host_rows import BETWEEN_FRAMES, HostWork
 from tracebraid.analysis.time.idle.idle_parts import MACRO_NS
 from tracebraid.model.answers import EVIDENCE
 from tracebraid.model.expressions import as_text
-from tracebraid.model.graph import ActivityKind, DependencyGraph, SegmentKind
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, SegmentKind
 from tracebraid.model.questions import PathDetector, Removal
 from tracebraid.model.user_frame import without_object
 
@@ -29,6 +29,8 @@ _NEARLY_WHOLE = 0.9
 _NAMED = 0.1
 """Minimum share of the caller's time for a function to be named."""
 _MOST_NAMED = 3
+_ATEN = "aten::"
+_MOST_OF_NAME = 0.5
 _LEAST_SHARE = 0.002
 """Functions that take less of the path are no cause of their own."""
 
@@ -95,6 +97,44 @@ def _host_work(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFrame:
         of_path = on_path.filter(inside.fill_null(value=False))
         what = _done(of_path) or ", ".join(_named(function)) or _largest(of_path)
         found.append(_evidence(graph, rows, _Site(function.frame, function.path, what), segments))
+    return pl.concat(found)
+
+
+def _host_ops(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFrame:
+    """Long ATen ops on the path of ranks with a device that call nothing, so that they compute on the host themselves.
+
+    Ops of a name count where long ones take most of its time: a short one may be held up once in a while.
+    """
+    kind, activities = as_text("kind"), graph.activities
+    before, after = (graph.moments.activity[moments] for moments in (graph.edges.before, graph.after))
+    alone = pl.Series(before[(before == after) & (graph.edges.kind == EdgeKind.HOST)]).unique().sort()
+    with_device = activities.filter(pl.col("stream").is_not_null()).get_column("rank").unique().drop_nulls()
+    long = pl.col("end_ns") - pl.col("start_ns")
+    ops = (
+        activities[alone]
+        .filter(
+            (kind == ActivityKind.OP.value)
+            & as_text("name").str.starts_with(_ATEN)
+            & pl.col("rank").is_in(with_device.implode())
+        )
+        .with_columns(long.sum().over("name").alias("of_name_ns"))
+        .filter(long >= MACRO_NS)
+        .filter(long.sum().over("name") > _MOST_OF_NAME * pl.col("of_name_ns"))
+        .drop("of_name_ns")
+    )
+    on_path = segments.filter(kind == SegmentKind.HOST_OP.value).join(
+        ops, on=["rank", "event_id"], how="semi", maintain_order="left"
+    )
+    least = _LEAST_SHARE * int(segments.get_column("duration_ns").sum())
+    named = on_path.group_by(as_text("name").alias("name")).agg(
+        pl.col("duration_ns").sum(), as_text("frames").drop_nulls().mode().sort().first().alias("frames")
+    )
+    found = [EVIDENCE.empty()]
+    for name, frames in (
+        named.filter(pl.col("duration_ns") > least).sort("name").select("name", "frames").iter_rows()
+    ):
+        site = _Site((frames or "").rpartition(BETWEEN_FRAMES)[2], frames or "", "")
+        found.append(_evidence(graph, ops.filter(as_text("name") == name), site, segments))
     return pl.concat(found)
 
 
@@ -330,6 +370,15 @@ _DETECTORS = (
         "garbage collection runs in the step",
         "Call gc.freeze() once the model is built, and collect every few hundred steps, on all ranks in the same "
         "step: gc.disable(), then gc.collect()",
+        removes=Removal.HOST,
+    ),
+    PathDetector(
+        "host-op",
+        "the step waits for an op that computes on the host",
+        "Make the tensor on the device (randn, arange or zeros with device=), or move what it is made of there first; "
+        "what has to stay on the host belongs into DataLoader workers",
+        _host_ops,
+        apart=("op", "call_site"),
         removes=Removal.HOST,
     ),
     PathDetector(

@@ -99,9 +99,10 @@ class Recorded:
         steps_seen: number of steps of its loop.
         counted_by: event that ended a step: `step()`, `optimizer` or `module`.
         loop: the class of that optimizer or module; "" if unknown.
-        traced_to_untraced: duration ratio of recorded to unrecorded steps; None if unknown.
+        traced_to_untraced: duration ratio of recorded to unrecorded steps on the host; None if unknown.
         lost: reasons for missing windows.
         loops: all loops that were seen, as `ProcessNote.loops`.
+        has_device: whether its process has a device, which may be behind its host.
     """
 
     rank: int
@@ -112,3 +113,4 @@ class Recorded:
     traced_to_untraced: float | None
     lost: tuple[str, ...] = ()
     loops: tuple[dict[str, Any], ...] = ()
+    has_device: bool = False

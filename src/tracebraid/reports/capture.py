@@ -86,7 +86,8 @@ def recorded_text(ranks: Sequence[Recorded], check: Check | None) -> str:
     costs = [rank.traced_to_untraced for rank in ranks if rank.traced_to_untraced is not None]
     # Below 1 the steps that were compared differ by more than recording costs.
     if costs and max(costs) >= 1:
-        words.append(f"a recorded step took {max(costs):.1f} times as long")
+        on_host = " on the host" if any(rank.has_device for rank in ranks) else ""
+        words.append(f"a recorded step took {max(costs):.1f} times as long{on_host}")
     words += [
         f"after which {loop['counted_by']} ({loop['name']}) took too few steps to be recorded: {loop['steps']}"
         for loop in first.loops

@@ -35,6 +35,8 @@ _GB = 1e9
 _NAMED = 3
 _PROMINENT = 0.1
 _NAME_SHOWN = 60
+_OF_DEVICE = (StepCause.COMPUTE, StepCause.COPY)
+_HALF = 0.5
 _SITES_MATTER = (StepCause.HOST, StepCause.RANK_WAIT, StepCause.COMMUNICATION)
 """Causes whose location matters, even beside an item that names its own."""
 _SITE_SHOWN = 100
@@ -94,7 +96,7 @@ def verdict(advice: Advice) -> list[str]:
         row for row in advice.items.iter_rows(named=True) if row["under"] is None and row["share"] >= _WORTH
     ]
     lines += _start_up(advice)
-    lines += _mostly(advice, shares, bool(items))
+    lines += _mostly(advice, shares, sum(row["share"] for row in items))
     if items:
         lines.append(_first(advice, items[0]))
         lines.append(_next(advice, items))
@@ -219,9 +221,13 @@ def _parts(shares: dict[StepCause, float]) -> str:
     return ", ".join(named[:_NAMED]) or "no cause stands out"
 
 
-def _mostly(advice: Advice, shares: dict[StepCause, float], has_items: bool) -> list[str]:
-    """Name the largest parts of the largest cause; beside items only if they are prominent and locate it."""
+def _mostly(advice: Advice, shares: dict[StepCause, float], saved: float) -> list[str]:
+    """Name the largest parts of the largest cause; beside items only if they are prominent and locate it.
+
+    What a device does is named too where items save (`saved`) less than half of it.
+    """
     cause = next(iter(shares))
+    has_items = saved > (_HALF * shares[cause] if cause in _OF_DEVICE else 0.0)
     if cause in (StepCause.BLOCKED, StepCause.UNKNOWN) or (has_items and cause not in _SITES_MATTER):
         return []
     least = _PROMINENT if has_items else 0.0

@@ -62,12 +62,17 @@ class Lanes:
         return interval, self.works[position]
 
 
-def lanes_of(graph: DependencyGraph) -> Lanes:
-    """The lanes of a graph."""
-    table = graph.activities
+def lane_of(graph: DependencyGraph) -> _Ints:
+    """The thread or stream of each activity, numbered over all ranks; -1: it has none."""
     known = pl.col("lane").is_not_null() & pl.col("rank").is_not_null()
     code = pl.when(known).then(pl.struct("rank", "lane").rank("dense").cast(pl.Int64)).otherwise(-1)
-    lane = table.select(code.alias("code")).to_series().to_numpy()
+    lane: _Ints = graph.activities.select(code.alias("code")).to_series().to_numpy()
+    return lane
+
+
+def lanes_of(graph: DependencyGraph) -> Lanes:
+    """The lanes of a graph."""
+    table, lane = graph.activities, lane_of(graph)
     times = graph.moments.time_ns
     first_ns = int(times.min()) if len(times) else 0
     long_ns = int(times.max()) - first_ns + 2 if len(times) else 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -392,8 +393,11 @@ def test_what_was_recorded_is_one_line_of_steps_loop_and_cost() -> None:
     first = Recorded(0, (7, 8, 9, 15), 20, "optimizer", "SGD", 1.94)
     line = recorded_text([first, Recorded(1, (7, 8), 20, "optimizer", "SGD", None)], None)
     assert "\n" not in line
-    for words in ("2 ranks", "7 to 9, 15", "20", "optimizer", "SGD", "1.9"):
+    for words in ("2 ranks", "7 to 9, 15", "20", "optimizer", "SGD", "1.9 times as long"):
         assert words in line
+    assert "on the host" not in line
+    # A device may have been behind: then nobody timed its steps.
+    assert "1.9 times as long on the host" in recorded_text([replace(first, has_device=True)], None)
 
 
 def test_a_loop_that_was_too_short_is_told_where_another_was_recorded() -> None:

@@ -307,11 +307,16 @@ def tiny_products(linked: LinkedTrace) -> pl.DataFrame:
 
     A product is tiny where the device needs less than `LATENCY_NS` for it at its peaks. Batched, a run takes at least
     the least time of all its products, and no less than the shortest of them took. So it saves at most the idle time
-    in it and the time of its products, less that.
+    in it and the time of its products, less that. Where the Execution Trace says that each takes what the one before
+    made, they are no run on a device: such layers cannot be batched.
     """
     on_device = linked.timeline.has_device
     found = products(linked)
     found = _with_runs(found if on_device else in_order_of_ops(linked, found), on_device)
+    if on_device:
+        found = found.join(
+            _chains(linked, found.filter("is_tiny")), on="run", how="anti", maintain_order="left"
+        )
     runs = (
         found.filter("is_tiny")
         .group_by("run", maintain_order=True)
@@ -350,6 +355,37 @@ def _with_runs(found: pl.DataFrame, on_device: bool) -> pl.DataFrame:
     ]
     goes_on = pl.all_horizontal(near, *same).fill_null(value=False)
     return found.with_columns((~goes_on).cum_sum().alias("run"))
+
+
+def _chains(linked: LinkedTrace, found: pl.DataFrame) -> pl.DataFrame:
+    """The runs (`run`) in which most products take what the one before made, as it is or behind another op."""
+    if linked.et is None or found.is_empty():
+        return found.select("run").clear()
+    flows = linked.et.tensor_edges.select("producer", "consumer").unique()
+    nodes = linked.node_links.select("node_id", op_event="event_id").drop_nulls().unique("op_event")
+    pairs = found.join(nodes, on="op_event", how="left", maintain_order="left").select(
+        "run", "node_id", before=pl.col("node_id").shift(1).over("run")
+    )
+    pairs = pairs.with_row_index("pair").filter(pl.col("before").is_not_null())
+    made = pairs.join(flows, left_on="before", right_on="producer").select("pair", "node_id", "consumer")
+    behind = made.join(flows, left_on="consumer", right_on="producer", suffix="_behind")
+    takes = pl.concat(
+        [
+            made.select("pair", "node_id", "consumer"),
+            behind.select("pair", "node_id", consumer="consumer_behind"),
+        ]
+    )
+    chained = takes.filter(pl.col("consumer") == pl.col("node_id")).select("pair").unique()
+    chained = chained.with_columns(pl.lit(value=True).alias("chained"))
+    judged = pairs.join(chained, on="pair", how="left").group_by("run")
+    return (
+        judged.agg(pl.col("chained").fill_null(value=False).mean())
+        .filter(pl.col("chained") > _HALF)
+        .select("run")
+    )
+
+
+_HALF = 0.5
 
 
 def _idle(linked: LinkedTrace, runs: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -41,11 +41,17 @@ class ProfilerCost:
         event_ns: of a Python function.
         pace: what a step took without it, of what is left of a recorded step without its events' cost; at most 1.
         own: the program's own share of a recorded step, by the reckoning of what items save.
+        spread: by what share a saving may be higher than estimated.
     """
 
     event_ns: float = EVENT_COST_NS
     pace: float = 1.0
     own: float = 1.0
+    spread: float = 0.5
+
+
+REMOVED = ProfilerCost(event_ns=0.0, spread=1.0)
+"""Of a graph without it (`simulation.unrecorded`): what a host takes is fitted, and a saving may be twice as high."""
 
 
 _MOST_COST_NS = 3_000.0
@@ -61,9 +67,8 @@ _LOW_COST = 0.5
 _HIGH_COST = 1.6
 """Costs of an event differ by its kind: by these factors at most."""
 _LOW_SPREAD = 0.4
-_HIGH_SPREAD = 0.5
-"""The true saving may be lower or higher by these shares: of the real programs of the examination, which were measured
-with and without their fault, the interval holds four of five."""
+"""The true saving may be lower by this share, and higher by `ProfilerCost.spread`: of the real programs of the
+examination, which were measured with and without their fault, the interval holds four of five."""
 _LEAST_OF_BOUND = 0.4
 """Of the time that occurrences cover a change saves so much at least, where no replay says how much."""
 
@@ -117,7 +122,7 @@ def estimated(order: pl.DataFrame, parts: pl.DataFrame, gains: Gains, profiler: 
 
     least = left(_HIGH_COST) * ((1 - _LOW_SPREAD) * profiler.pace)
     low = pl.when(by_replay).then(least).otherwise(gain * _LEAST_OF_BOUND)
-    high = pl.when(by_replay).then(left(_LOW_COST) * (1 + _HIGH_SPREAD)).otherwise(gain)
+    high = pl.when(by_replay).then(left(_LOW_COST) * (1 + profiler.spread)).otherwise(gain)
     basis = pl.when(by_replay).then(pl.lit(SavingBasis.REPLAY.value))
     return (
         order.join(gains(parts), on="item", how="left", maintain_order="left")

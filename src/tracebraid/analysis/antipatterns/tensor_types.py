@@ -22,10 +22,13 @@ from tracebraid.analysis.antipatterns.evidence import (
 from tracebraid.analysis.device import event_columns
 from tracebraid.analysis.efficiency.calls import calls_of
 from tracebraid.analysis.efficiency.operands import BITS
+from tracebraid.analysis.efficiency.roofline import peak_flops_of
 from tracebraid.analysis.host.host_rows import host_rows, nearest_or_none, surroundings
 from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.model.analysis import Need
 from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.device_peaks import Precision
+from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name
 from tracebraid.model.quantities import NS_PER_MS
@@ -120,11 +123,16 @@ def json_list(text: str | None) -> list[object]:
 
 _DOUBLE = r'"double"|^double$|\bc10::complex<double>'
 _SAVED = 0.5
-"""Half the bytes, and twice the FLOPs of a CPU's vectors; of most GPUs far more."""
+"""Half the bytes, and twice the FLOPs of a CPU's vectors."""
+_PRODUCTS = r"^aten::(matmul|linear|(add)?mm|(badd)?bmm|einsum|(conv|_convolution)\w*)"
+"""Ops that a device's FLOPs bound: what they save is the ratio of its peaks, which is 0 from A100 to H200."""
 
 
 def _detect(linked: LinkedTrace) -> pl.DataFrame:
-    """Outermost ops with a tensor of doubles among their inputs. In single precision they take half of the time."""
+    """Outermost ops with a tensor of doubles among their inputs. In single precision they take half of the time.
+
+    Products on a device of known peaks take FP64 / FP32 of it.
+    """
     ops = op_table(linked).filter(pl.col("types").str.contains(_DOUBLE))
     inputs = ops.select("dims", "types").unique(maintain_order=True)
     ops = ops.join(
@@ -137,12 +145,21 @@ def _detect(linked: LinkedTrace) -> pl.DataFrame:
     enclosing = nearest_or_none(linked, has_doubles)[host.parent[ops.get_column("row").to_numpy()]]
     ops = ops.filter(pl.Series(enclosing < 0, dtype=pl.Boolean))
     work = work_of_ops(linked, ops.get_column("event_id"))
-    found = work.with_columns(
-        (pl.col("alone_ns") * _SAVED).cast(pl.Int64).alias("saving_ns"),
+    names = ops.select(op_event="event_id", is_product=as_text("name").str.contains(_PRODUCTS))
+    saved = pl.when("is_product").then(pl.lit(_saved_of_products(linked))).otherwise(pl.lit(_SAVED))
+    found = work.join(names, on="op_event", how="left", maintain_order="left").with_columns(
+        (pl.col("alone_ns") * saved.fill_null(_SAVED)).cast(pl.Int64).alias("saving_ns"),
         pl.col("op_event").alias("host_event"),
         pl.lit("float64").alias("subject"),
     )
     return evidence_of(linked, found)
+
+
+def _saved_of_products(linked: LinkedTrace) -> float:
+    """The share of a product's time that single precision saves."""
+    peaks = peak_flops_of(linked, None)
+    double, single = (peaks.get(precision.value) for precision in (Precision.FP64, Precision.FP32))
+    return max(1 - double / single, 0.0) if double and single else _SAVED
 
 
 def _has_doubles(dims: str | None, types: str | None) -> bool:
