@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::string_view kSchema = "\nschema: ";
 
-// The text of an operator's schema, or its name where it has none; written within torch. A stream of this library's is never passed to torch: where
-// the compiler links libstdc++ statically, both have one of their own, and torch would crash on the other's stream.
+// The text of an operator's schema, or its name where it has none; written within torch. It gets no stream of this
+// library: where the compiler links libstdc++ statically each has one of its own, and torch would crash on the other.
 std::string schema_text(const at::RecordFunction& function) {
   auto found = c10::Dispatcher::singleton().findSchema(*function.operator_name());
   std::string state = found ? found->dumpState() : "";
