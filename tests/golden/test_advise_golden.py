@@ -51,6 +51,7 @@ def test_savings_are_bounded(path: Path) -> None:
     )
 
 
+@pytest.mark.full(keep=3)
 @pytest.mark.parametrize("path", PATHS)
 def test_an_item_saves_no_more_than_its_occurrences_cover(path: Path) -> None:
     items = advice_on(path).items

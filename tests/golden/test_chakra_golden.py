@@ -67,6 +67,7 @@ def test_on_the_lanes_of_astra_sim_merged_steps_take_their_measured_times(
     assert worst(real_traces / name, Detail.MERGED, Lanes.ASTRA_SIM) < WITH_LANES
 
 
+@pytest.mark.full
 def test_streams_that_are_not_merged_take_longer_on_those_lanes(real_traces: Path) -> None:
     assert worst(real_traces / JOBS[0], Detail.DEVICE, Lanes.ASTRA_SIM) > 0.1
 
@@ -84,6 +85,7 @@ def test_a_merged_job_on_cpus_takes_its_measured_time() -> None:
     assert worst(DEMO, Detail.MERGED, Lanes.ASTRA_SIM) < WITH_LANES
 
 
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("detail", list(Detail))
 @pytest.mark.parametrize("name", JOBS)
 def test_all_work_of_devices_is_there(real_traces: Path, name: str, detail: Detail) -> None:

@@ -309,6 +309,7 @@ def lengths_of_ranks(frame: pl.DataFrame, column: str) -> dict[tuple[int, str], 
     return {(rank, step): span for rank, step, span in rows.iter_rows()}
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.parametrize("path", PATHS)
 def test_the_accounting_is_exactly_the_time_of_the_run(path: Path) -> None:
     job = job_of(path)

@@ -378,6 +378,7 @@ def test_the_et_plus_of_linear_holds_the_device_events_of_its_iteration(
     assert all("orphan" not in one for one in device)
 
 
+@pytest.mark.full
 def test_an_iteration_of_linear_can_be_asked_for(real_traces: Path) -> None:
     folder = real_traces / "pairs/linear_2080ti"
     files = folder / "torch_et_0.json.gz", folder / "kineto_trace_0.json.gz"
