@@ -69,6 +69,20 @@ def _inference(model: Callable[[Tensor], Tensor], batch: Tensor) -> Step:
     return infer
 
 
+@torch.no_grad()
+def _replay(model: nn.Module, batch: Tensor) -> Step:
+    """Inference as a CUDA graph."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        model(batch)
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        model(batch)
+    return graph.replay
+
+
 class _Block(nn.Module):
     """A layer of a transformer whose attention is given."""
 
@@ -237,18 +251,7 @@ def optimizer_by_parameter(faulty: bool) -> Step:
 def small_layers_eager(faulty: bool) -> Step:
     """Fifty small layers are launched op by op, instead of as one CUDA graph."""
     model, batch = _mlp(256, 50), _random(64, 256)
-    with torch.no_grad():
-        if faulty:
-            return _inference(model, batch)
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            model(batch)
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            model(batch)
-    return graph.replay
+    return _inference(model, batch) if faulty else _replay(model, batch)
 
 
 def gelu_by_formula(faulty: bool) -> Step:
@@ -557,20 +560,11 @@ def clean_graph_replay(faulty: bool) -> Step:
     """A CUDA graph that is launched again and again."""
     model, batch = _mlp(2048, 16), _random(4096, 2048, dtype=_HALF)
     model.to(_HALF)
-    with torch.no_grad():
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            model(batch)
-        torch.cuda.current_stream().wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            model(batch)
-    return graph.replay
+    return _replay(model, batch)
 
 
 def clean_prefetch(faulty: bool) -> Step:
-    """The next batch is copied on a stream of its own beside the step, from memory that is not pinned by step 2."""
+    """The next batch is copied from pinned memory on a stream of its own, beside the step."""
     batches, stream = torch.randn(2, 4096, 4096).pin_memory(), torch.cuda.Stream()
     turns, ready = iter(range(10**9)), [batches[0].cuda()]
 
@@ -587,11 +581,11 @@ def clean_prefetch(faulty: bool) -> Step:
 
 def clean_loss_read_once(faulty: bool) -> Step:
     """The loss is read once at the end of a long step."""
-    return _training(
-        _transformer(_fused_attention),
-        _fixed(16, 1024, 1024),
-        lambda loss: print(end="" if loss.item() else " "),
-    )
+
+    def log(loss: Tensor) -> None:
+        assert math.isfinite(loss.item())
+
+    return _training(_transformer(_fused_attention), _fixed(16, 1024, 1024), log)
 
 
 def clean_compiled(faulty: bool) -> Step:

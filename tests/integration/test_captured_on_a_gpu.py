@@ -26,7 +26,7 @@ class Program:
     Args:
         step_ms: its step with the fault, without a profiler.
         fault_ms: what the fault costs of it.
-        within: by what share the step is known from the capture: its host ran as fast in other processes, or did not.
+        within: by what share the captured process may differ from those that were timed.
         says: what the verdict names.
         first: the first item; "": none of 5 % or more.
         place: what it names.
@@ -115,6 +115,29 @@ def test_what_is_moved_comes_back(name: str) -> None:
     alone &= ~moved.get_column("end_ns").is_in(moved.get_column("start_ns").implode())
     assert alone.any()
     assert found.recorded_at(moved).filter(alone).equals(rows.filter(alone))
+
+
+def test_a_saving_of_minutes_shrinks_with_its_time() -> None:
+    found = unrecorded("small_layers_eager")
+    ops = found.recorded.activities.filter(
+        pl.col("kind").cast(pl.String) == "op", pl.col("event_id").is_not_null()
+    )
+    start_ns, long_ns = int(found.recorded.moments.time_ns.min()), 100 * 10**9
+    row = (
+        ops.select("rank", "event_id")
+        .head(1)
+        .with_columns(
+            pl.lit(start_ns).alias("start_ns"),
+            pl.lit(start_ns + long_ns).alias("end_ns"),
+            pl.lit(long_ns).alias("saving_ns"),
+            pl.lit("host-work").alias("detector"),
+            pl.lit(value=False).alias("on_device"),
+        )
+    )
+    then = found.occurrences(row, [])
+    (left_ns,) = then.get_column("saving_ns")
+    assert left_ns == then.select(pl.col("end_ns") - pl.col("start_ns")).item()
+    assert long_ns - 10**8 < left_ns < long_ns
 
 
 def test_steps_that_nobody_measured_are_as_they_were_recorded(demo: Path) -> None:

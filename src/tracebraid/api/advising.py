@@ -238,7 +238,7 @@ def advice_of_ranks(
     profiler, recorded_step_ns, unrecorded = _profiler(ranks), 0.0, None
     every = pl.concat(evidence)
     if graph is not None:
-        every = _with_places(every, graph)
+        every = _placed(every, graph)
         unrecorded = without_recording(graph)
     if graph is not None and unrecorded is not None:
         profiler, recorded_step_ns = REMOVED, _recorded_step_ns(graph, windows)
@@ -254,7 +254,7 @@ def advice_of_ranks(
             detector.detect(graph, segments).with_columns(pl.lit(detector.name).alias("detector"))
             for detector in known.of_path
         ]
-        every = pl.concat([every, *(_with_places(rows, graph) for rows in of_path)])
+        every = pl.concat([every, _placed(pl.concat(of_path), graph)]) if of_path else every
         device_windows = _device_windows(graph, windows)
         windows = _from_their_starts(windows, device_windows)
     gains = _no_gains if graph is None else partial(gains_of, graph, removals)
@@ -316,8 +316,8 @@ def _unknown(ranks: Sequence[RankAdvice], known: KnownDetectors, gaps: tuple[Fou
     )
 
 
-def _with_places(evidence: pl.DataFrame, graph: DependencyGraph) -> pl.DataFrame:
-    """Evidence with whether it is `on_device`."""
+def _placed(evidence: pl.DataFrame, graph: DependencyGraph) -> pl.DataFrame:
+    """Evidence with whether its event runs on a device: `on_device`."""
     events = graph.activities.filter(pl.col("stream").is_not_null()).select("rank", "event_id")
     of_device = events.drop_nulls().unique().with_columns(pl.lit(value=True).alias("on_device"))
     found = evidence.join(of_device, on=["rank", "event_id"], how="left", maintain_order="left")

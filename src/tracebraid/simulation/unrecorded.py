@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.antipatterns.ranking import EVENT_COST_NS, LEAST_LEFT
 from tracebraid.model.capture_facts import INPUTS_OF_OP, OP_WEIGHT, CaptureFacts, EventCost, RecordingCosts
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Point, WhatIfNote
@@ -43,7 +44,7 @@ _MOST_FACTOR = 4.0
 events in the caches of the processor, and a program finds few."""
 
 _FEWEST_STEPS = 3
-"""UnrecordedJob steps of a rank below which their quartiles say nothing."""
+"""Unrecorded steps of a rank below which their quartiles say nothing."""
 
 _PASSES = 8
 """Replays in which a factor is looked for."""
@@ -217,18 +218,18 @@ def _quartile(facts: CaptureFacts, name: str) -> float:
 
 
 def _factor(
-    work: RecordedWork, measured_ns: float, step_ns: Callable[[DependencyGraph], float]
+    work: RecordedWork, measured_ns: float, of_step: Callable[[DependencyGraph], float]
 ) -> float | None:
     """The factor with which the step takes a time; None: none in range."""
     low, factor, high = 0.0, 1.0, _MOST_FACTOR
-    if abs(step_ns(work.removed()) - measured_ns) <= _CLOSE * measured_ns:
+    if abs(of_step(work.removed()) - measured_ns) <= _CLOSE * measured_ns:
         return factor
-    longest_ns, shortest_ns = (step_ns(work.removed(factor=factor)) for factor in (low, high))
+    longest_ns, shortest_ns = (of_step(work.removed(factor=factor)) for factor in (low, high))
     if not longest_ns > measured_ns >= shortest_ns:
         return None
     for _ in range(_PASSES):
         factor = low + (high - low) * (longest_ns - measured_ns) / (longest_ns - shortest_ns)
-        found_ns = step_ns(work.removed(factor=factor))
+        found_ns = of_step(work.removed(factor=factor))
         if abs(found_ns - measured_ns) <= _CLOSE * measured_ns:
             break
         if found_ns > measured_ns:
@@ -252,14 +253,8 @@ _WEIGHTS = {
 }
 """What recording an event of a thread takes, in Python functions: CUPTI or its kin records calls of a runtime."""
 
-_FUNCTION_NS = 350.0
-"""What recording a Python function takes, before it is fitted."""
-
 _MOST_COSTS = 16.0
-"""So many times this cost is believed."""
-
-_LEAST_LEFT = 0.2
-"""However many events there are, so much of a thread's work is the program's own."""
+"""So many times the usual cost of an event is believed."""
 
 _HALVINGS = 16
 """Of the range of costs."""
@@ -297,7 +292,7 @@ class UnrecordedJob:
         was = pl.col("end_ns") - pl.col("start_ns")
         then = self.moved(evidence.with_columns(was.alias("was_ns")))
         saving, span = pl.col("saving_ns"), pl.max_horizontal(was, 0)
-        of_host = saving * span / pl.max_horizontal("was_ns", 1)
+        of_host = saving * (span / pl.max_horizontal("was_ns", 1))
         of_idle = pl.max_horizontal(span - (pl.col("was_ns") - saving), 0)
         of_device = pl.when(pl.col("detector").is_in(idle)).then(of_idle).otherwise(saving)
         left = pl.when("on_device").then(pl.min_horizontal(of_device, span)).otherwise(of_host)
@@ -356,7 +351,7 @@ def _interpolated(values: _Ints, before: _Ints, after: _Ints) -> _Ints:
 
 
 def without_recording(graph: DependencyGraph) -> UnrecordedJob | None:
-    """A captured job with devices as it runs where nothing is recorded; None: not known, or recording costs nothing.
+    """A captured job with devices as it runs where nothing is recorded; None: not known.
 
     The work of threads less a cost for each event, which is fitted so that the hosts take as long from step to step as
     they did in the steps that were not recorded. These are no measure of a step: where a device is behind, the host
@@ -372,15 +367,14 @@ def without_recording(graph: DependencyGraph) -> UnrecordedJob | None:
     weight = graph.activities.select(
         pl.when(pl.col("stream").is_null()).then(kinds).otherwise(0.0)
     ).to_series()
-    of_moment = (
-        weight.to_numpy()[graph.moments.activity] * _FUNCTION_NS / 4
-    )  # half of an event, on each of its sides
+    # A half of an event lies at its start, the other at its end, and a half of each on either side.
+    of_moment = weight.to_numpy()[graph.moments.activity] * EVENT_COST_NS / 4
     cost_ns = of_moment[graph.edges.before[threads]] + of_moment[graph.after[threads]]
 
     def less(costs: float) -> DependencyGraph:
         work_ns = graph.edges.work_ns.copy()
         own = work_ns[threads]
-        work_ns[threads] = np.rint(np.maximum(own - costs * cost_ns, _LEAST_LEFT * own))
+        work_ns[threads] = np.rint(np.maximum(own - costs * cost_ns, LEAST_LEFT * own))
         work_ns[between] = 0
         return replace(graph, edges=replace(graph.edges, work_ns=work_ns))
 

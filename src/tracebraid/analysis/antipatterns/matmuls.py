@@ -301,6 +301,9 @@ TINY_FLOPS = 20_000_000
 TINY_HOST_FLOPS = 100_000
 """The same on a host: 2 µs, the least that an op of PyTorch takes, at 50 GFLOP/s of a core."""
 
+MOSTLY = 0.5
+"""Share of the products of a run that need the one before them, above which it is a chain."""
+
 
 def tiny_products(linked: LinkedTrace) -> pl.DataFrame:
     """Runs of tiny products of the same op, shapes and types.
@@ -380,12 +383,9 @@ def _chains(linked: LinkedTrace, found: pl.DataFrame) -> pl.DataFrame:
     judged = pairs.join(chained, on="pair", how="left").group_by("run")
     return (
         judged.agg(pl.col("chained").fill_null(value=False).mean())
-        .filter(pl.col("chained") > _HALF)
+        .filter(pl.col("chained") > MOSTLY)
         .select("run")
     )
-
-
-_HALF = 0.5
 
 
 def _idle(linked: LinkedTrace, runs: pl.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

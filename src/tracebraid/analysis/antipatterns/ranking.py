@@ -59,7 +59,7 @@ _MOST_COST_NS = 3_000.0
 longer. A process that had its processors for a part of the time alone takes as much longer for each event."""
 _MOST_SLOWED = 4.0
 """By this factor at most: a process may also have slept."""
-_LEAST_LEFT = 0.2
+LEAST_LEFT = 0.2
 """However many events there are, so much of the time is the program's own."""
 _HALF_WAY = 0.5
 """Of what the events do not explain of a slower recorded step, so much is taken to slow all of it (as an exponent)."""
@@ -99,7 +99,7 @@ def profiler_cost(linked: LinkedTrace, windows: pl.DataFrame) -> ProfilerCost | 
     slowed = (facts.window_ns or 0) / max(facts.cpu_ns or facts.window_ns or 1, 1)
     most = _MOST_COST_NS * min(max(slowed, 1.0), _MOST_SLOWED)
     cost = min(max((recorded - untraced) / max(events, 1.0), 0.0), most)
-    left = max(recorded - cost * events, recorded * _LEAST_LEFT, 1.0)
+    left = max(recorded - cost * events, recorded * LEAST_LEFT, 1.0)
     pace = min(untraced / left, 1.0)
     return ProfilerCost(cost, pace, min(left / max(recorded, 1.0), 1.0) * pace**_HALF_WAY)
 
@@ -117,7 +117,7 @@ def estimated(order: pl.DataFrame, parts: pl.DataFrame, gains: Gains, profiler: 
 
     def left(factor: float) -> pl.Expr:
         return pl.max_horizontal(
-            gain - cost * factor, gain * _LEAST_LEFT, pl.min_horizontal(gain, "device_gain_ns")
+            gain - cost * factor, gain * LEAST_LEFT, pl.min_horizontal(gain, "device_gain_ns")
         )
 
     least = left(_HIGH_COST) * ((1 - _LOW_SPREAD) * profiler.pace)
