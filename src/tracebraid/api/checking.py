@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from tracebraid.analysis.collectives.hangs import hang_findings, last_activity
+from tracebraid.analysis.launches.lost_work import unended
 from tracebraid.analysis.validity import gaps
 from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.job_answers import rank_parts
@@ -41,7 +43,7 @@ from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode, Severity
 from tracebraid.model.judgement import Judgement
-from tracebraid.model.linked_ranks import LinkedRanks, RankParts
+from tracebraid.model.linked_ranks import LinkedRanks, RankParts, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.process import process_of_et, process_of_timeline
@@ -138,7 +140,9 @@ class CheckRank(LoadingWork):
             coverage=linked.coverage,
             confidence=judgement.confidence,
             processes=_processes(files, linked, steps),
-            parts=rank_parts(linked),
+            parts=rank_parts(
+                linked, {gather: gather_of(linked, gather) for gather in (unended, last_activity)}
+            ),
             findings=(
                 *judgement.findings,
                 *recording_findings(linked),
@@ -335,7 +339,12 @@ def _clock_and_step_findings(window: _Window) -> list[Finding]:
     if any(finding.code is FindingCode.WORLD_DIFFERS for finding in linked.findings):
         # That names the file: the finding of the folder would say it again.
         window.findings = [finding for finding in window.findings if not _is_of_worlds(finding)]
+    stuck = hang_findings(linked, window.path)
+    if stuck:
+        # These name the ranks: what each rank says of itself would say less again.
+        window.findings = [found for found in window.findings if found.code is not FindingCode.NEVER_ENDED]
     return [
+        *stuck,
         *linked.findings,
         *clock_findings(linked.clocks, window.path),
         *_step_findings(window, linked),

@@ -83,6 +83,10 @@ class FindingCase(str, Enum):
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
     METRIC_NAME_TAKEN = "metric-name-taken"
+    HANG = "hang"
+    """Communication that some ranks wait for, and others did not issue."""
+    HANG_OF_ALL = "hang-of-all"
+    """Communication that each of its ranks which are here issued."""
     FRAME_LENGTH = "frame-length"
     """An impossible message length in an `.et` file."""
     MESSAGE_CUT = "message-cut"
@@ -251,6 +255,12 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     + UNKNOWN_OF_OTHERS,
     _CASE.COMPILING: "torch.compile compiled inside the window",
     _CASE.FILE_ABSENT: "{name} is missing",
+    _CASE.HANG: (
+        "a hang: {waiting} waited {waited} for {communication}, which {missing} did not issue while recorded"
+    ),
+    _CASE.HANG_OF_ALL: (
+        "a hang: {waiting} waited {waited} for {communication}, which all of its ranks that are here issued"
+    ),
     _CASE.FRAME_LENGTH: "a message claims {length:,} bytes: the file is damaged from here on; write it again",
     _CASE.MESSAGE_CUT: "the file ends within a message: it is truncated; write it again",
     _CASE.METRIC_NAME_TAKEN: "the metric of the entry point {entry} is skipped: another metric is called {name}",

@@ -291,6 +291,12 @@ class FindingCode(str, Enum):
         "Profile the device too, where the process may use its profiler: activities=[..., ProfilerActivity.CUDA]; "
         "a session of CUPTI counters has no kernels",
     )
+    NEVER_ENDED = (
+        "never-ended",
+        _ERROR,
+        "communication was issued and never ended: a hang",
+        "tracebraid analyze hangs on the traces of all ranks shows who did not issue it, and what each did last",
+    )
     LAUNCH_WITHOUT_WORK = (
         "launch-without-work",
         _WARNING,

@@ -71,6 +71,17 @@ _SHOWN = 8
 """Maximum numbers and ranges in a message."""
 
 
+def ranges(values: Iterable[int]) -> str:
+    """Format a list of numbers as ranges: `0-3, 7`."""
+    runs: list[tuple[int, int]] = []
+    for value in values:
+        if runs and value == runs[-1][1] + 1:
+            runs[-1] = (runs[-1][0], value)
+        else:
+            runs.append((value, value))
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs) or "none"
+
+
 def number_ranges(text: str, what: str = "numbers") -> tuple[range, ...]:
     """The ranges of a list of numbers and ranges with commas, such as `0,8-15,32-`.
 

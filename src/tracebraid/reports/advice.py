@@ -15,9 +15,8 @@ from tracebraid.model.analysis import Need
 from tracebraid.model.answer_sentences import NEED_SENTENCES
 from tracebraid.model.answers import SavingBasis
 from tracebraid.model.printable import printable
-from tracebraid.model.quantities import duration, percent
+from tracebraid.model.quantities import duration, percent, ranges
 from tracebraid.model.questions import Advice
-from tracebraid.reports.answers import ranges
 from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.names import shortened, some_of
 from tracebraid.reports.verdict import verdict

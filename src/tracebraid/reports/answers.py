@@ -19,7 +19,7 @@ from tracebraid.model.answers import HostActivity, IdleCause
 from tracebraid.model.answers.efficiency import STEP
 from tracebraid.model.collectives import UNKNOWN_GROUP
 from tracebraid.model.printable import printable
-from tracebraid.model.quantities import duration, moment, number, percent, quantity, size
+from tracebraid.model.quantities import duration, moment, number, percent, quantity, ranges, size
 from tracebraid.reports.breakdown_bars import bar, step_sparklines
 from tracebraid.reports.fitted_table import (
     SEPARATOR_WIDTH,
@@ -216,17 +216,6 @@ def cell_text(name: str, value: Any, start_ns: int, null: str = "-") -> str:
     if isinstance(value, int):
         return str(value) if is_id(name) else f"{value:,}"
     return number(value) if isinstance(value, float) else printable(str(value))
-
-
-def ranges(values: Iterable[int]) -> str:
-    """Format a list of numbers as ranges: `0-3, 7`."""
-    runs: list[tuple[int, int]] = []
-    for value in values:
-        if runs and value == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], value)
-        else:
-            runs.append((value, value))
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs) or "none"
 
 
 def _names(column: str, text: str) -> str:

@@ -15,8 +15,7 @@ from tracebraid.model.answers import TotalsBy
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import CriticalPath, Residual, SegmentKind
 from tracebraid.model.printable import printable
-from tracebraid.model.quantities import duration, percent
-from tracebraid.reports.answers import ranges
+from tracebraid.model.quantities import duration, percent, ranges
 from tracebraid.reports.breakdown_bars import bar
 from tracebraid.reports.error_lines import error_lines
 from tracebraid.reports.fitted_table import Head, fitted_table

@@ -14,10 +14,9 @@ from tracebraid.model.answers.efficiency import Bound
 from tracebraid.model.answers.graph import START_UP, StepCause
 from tracebraid.model.kernel_family import KernelFamily
 from tracebraid.model.printable import printable
-from tracebraid.model.quantities import duration, percent, size
+from tracebraid.model.quantities import duration, percent, ranges, size
 from tracebraid.model.questions import Advice
 from tracebraid.model.step import PROFILER_STEP
-from tracebraid.reports.answers import ranges
 from tracebraid.reports.findings import gap_lines
 from tracebraid.reports.names import capitalised, shortened
 

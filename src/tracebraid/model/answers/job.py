@@ -297,6 +297,44 @@ COLLECTIVE_IMBALANCE = Table(
     ),
 )
 
+
+class HangState(Enum):
+    """What a rank did with communication that never ended."""
+
+    WAITS = "waits"
+    """It issued it, and waited until it gave up, or the recording stopped."""
+    NOT_ISSUED = "not-issued"
+    """It did not issue it while it was recorded."""
+    ENDED = "ended"
+    """It ended there."""
+    NOT_IN_TRACES = "not-in-traces"
+    """The rank is not in the traces."""
+
+
+HANGS = Table(
+    "hangs",
+    "One row per communication that never ended and rank that it needs; those that wait for it first.",
+    (
+        _COLLECTIVES_STEP,
+        _GROUP,
+        _DESCRIPTION,
+        _TYPE,
+        Column("sequence", _INT, "number in its group, as the traces say; null: they do not"),
+        Column("rank", _INT, "a rank that it needs"),
+        Column("state", _TEXT, "what it did: a code of `HangState`"),
+        Column("issued_ns", _INT, "when it issued it, on aligned clocks; null: it did not"),
+        Column(
+            "waited_ns", _INT, "from then until it gave up or the recording stopped; null: it did not wait"
+        ),
+        Column("last_sequence", _INT, "number of the last that ended on it in the group; null: unknown"),
+        Column("last_event", _TEXT, "the last op or call that its host began; null: none is in its trace"),
+        Column("end_ns", _INT, "end of its trace, on aligned clocks; null: it has none"),
+        Column(
+            "event_id", _INT, "the op or event that waits, in the trace of the rank; null: it does not wait"
+        ),
+    ),
+)
+
 COLLECTIVE_FIT = Table(
     "collective_fit",
     "One row per group, type and library: time = alpha + bytes / beta, fitted to the transfers; by group and type.",

@@ -16,7 +16,7 @@ from tracebraid.model.file_info import DeviceSource
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.flame_titles import FLAME_TREE_TITLES
-from tracebraid.model.quantities import NS_PER_S, duration, percent, size
+from tracebraid.model.quantities import NS_PER_S, duration, percent, ranges, size
 from tracebraid.model.report import (
     FLAME_FRAMES_VIEW,
     FLAME_NAMES_VIEW,
@@ -33,7 +33,6 @@ from tracebraid.model.report import (
     Section,
 )
 from tracebraid.model.step import some_steps
-from tracebraid.reports.answers import ranges
 from tracebraid.reports.error_lines import error_lines
 from tracebraid.reports.names import uncapitalised
 from tracebraid.reports.sections.changes import changes

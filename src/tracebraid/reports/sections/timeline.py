@@ -9,7 +9,7 @@ import polars as pl
 from tracebraid.model.analysis import Need
 from tracebraid.model.answer_sentences import NEED_SENTENCES
 from tracebraid.model.expressions import as_text
-from tracebraid.model.quantities import duration
+from tracebraid.model.quantities import duration, ranges
 from tracebraid.model.report import (
     TIMELINE_LONGEST,
     TIMELINE_TABLES,
@@ -23,7 +23,6 @@ from tracebraid.model.report import (
     Section,
     SliceKind,
 )
-from tracebraid.reports.answers import ranges
 
 _LONGEST = 500
 """Maximum slices in the table beside the timeline."""
