@@ -83,6 +83,8 @@ class FindingCase(str, Enum):
     COMPILING = "compiling"
     FILE_ABSENT = "file-absent"
     METRIC_NAME_TAKEN = "metric-name-taken"
+    OUTLASTS_STREAM = "outlasts-stream"
+    """Kernels that outlast later kernels of their stream."""
     HANG = "hang"
     """Communication that some ranks wait for, and others did not issue."""
     HANG_OF_ALL = "hang-of-all"
@@ -255,6 +257,9 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     + UNKNOWN_OF_OTHERS,
     _CASE.COMPILING: "torch.compile compiled inside the window",
     _CASE.FILE_ABSENT: "{name} is missing",
+    _CASE.OUTLASTS_STREAM: (
+        "a kernel that outlasts later kernels of its stream, far longer than its like, gets a duration of 0 ns"
+    ),
     _CASE.HANG: (
         "a hang: {waiting} waited {waited} for {communication}, which {missing} did not issue while recorded"
     ),

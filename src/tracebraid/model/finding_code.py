@@ -306,7 +306,7 @@ class FindingCode(str, Enum):
     DURATION_OVERFLOWS = (
         "duration-overflows",
         _WARNING,
-        "durations in the file that are negative, huge, missing or not a number",
+        "durations in the file that cannot be: negative, huge, missing, no number, beyond later work of the stream",
         _LEFT_OUT_OF_MEANS,
     )
     OUTLASTS_TRACE = (

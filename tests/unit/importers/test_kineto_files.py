@@ -28,6 +28,7 @@ from tests.builders import (
     process_node,
     write,
 )
+from tests.cases import cases
 from tests.unit.importers.reading import codes, plain, rows, timeline_of, timeline_of_bytes
 from tracebraid.errors import InputError, NotATraceError, WrongTraceError
 from tracebraid.importers.kineto.decode import exact_ns, needs_decimal, to_ns
@@ -512,3 +513,46 @@ def test_a_trace_of_ascends_profiler_is_refused_by_name(tmp_path: Path) -> None:
     work = {"ph": "X", "name": "MatMul", "pid": 3, "tid": 2, "ts": "1747030000123456.500", "dur": 3}
     with pytest.raises(InputError, match=r"trace_view\.json of the profiler of Ascend"):
         timeline_of(tmp_path, [named, op("aten::mm", 1, 2), work])
+
+
+def products(lengths: dict[int, float], **args: object) -> list[Json]:
+    """Twenty kernels of one stream, one each 100 µs, of 50 µs but for some."""
+    found = [kernel("gemm", 100 * i, lengths.get(i, 50), i + 1) for i in range(20)]
+    return [{**event, "args": {**event["args"], **args}} for event in found]
+
+
+def renamed(events: list[Json], name: str) -> list[Json]:
+    return [{**event, "name": name} for event in events]
+
+
+IMPOSSIBLE: dict[str, tuple[list[Json], list[tuple[int, str]]]] = {
+    "far longer than its like, beyond later kernels": (products({5: 9000.5}), [(5, "9000.5")]),
+    "two of them": (products({5: 9000, 15: 9000}), [(5, "9000"), (15, "9000")]),
+    "the last, behind which none runs": (products({19: 9000}), []),
+    "beyond two kernels": (products({17: 9000}), []),
+    "longer, but not by far": (products({5: 900}), []),
+    "the nodes of one launch": (products({5: 9000}, correlation=7), []),
+    "without correlations": (products({5: 9000}, correlation=None), []),
+    "communication, which may wait beside others": (
+        renamed(products({5: 9000}), "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+        [],
+    ),
+    "on a stream of its own": (
+        [*products({}), kernel("gemm", 500, 9000, 99, stream=8)],
+        [],
+    ),
+}
+
+
+@cases("events, expected", IMPOSSIBLE)
+def test_a_kernel_that_outlasts_later_ones_of_its_stream_has_no_duration(
+    events: list[Json], expected: list[tuple[int, str]], tmp_path: Path
+) -> None:
+    timeline = read_timeline(write(tmp_path / "trace_rank0.json", kineto_text(events)))
+    assert timeline.tables["unusable_durations"].rows() == expected
+    lengths = {event for event, _ in expected}
+    durations = timeline.events.get_column("dur_ns").to_list()
+    assert durations == [0 if i in lengths else 1000 * event["dur"] for i, event in enumerate(events)]
+    assert [finding.count for finding in timeline.findings if finding.code == "event-duration"] == (
+        [len(expected)] if expected else []
+    )

@@ -20,12 +20,14 @@ from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.decode import BASE_LIMIT_NS, EventColumns, after_base
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME, Category, Role, categories_of
+from tracebraid.model.collectives import library_of
 from tracebraid.model.column import Kind
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding, FindingCase, Loss
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.quantities import NS_PER_US
 from tracebraid.model.rank_files import Progress
-from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, KINETO_TABLES, LANES
+from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, KINETO_TABLES, LANES, UNUSABLE_DURATIONS
 from tracebraid.model.timeline import Timeline
 
 _KNOWN = {category.value for category in Category}
@@ -35,6 +37,12 @@ _DEVICE_KEYS = ["correlation", "stream", "device"]
 _ASCEND = "Ascend Hardware"
 """The process of devices in traces of Ascend's own profiler."""
 _DAY_NS = 86_400 * 10**9
+_OUTLASTED = 3
+"""Later kernels of its stream that began and ended while a kernel ran, at least, for its duration to be impossible."""
+_OF_NAME = 10
+"""Kernels of its name, at least."""
+_TIMES_USUAL = 100
+"""Minimum ratio to their median."""
 _SHOWN = 3
 """Categories, or events, in a finding."""
 _CHARACTERS_SHOWN = 40
@@ -191,6 +199,7 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
         base_findings.append(Finding.of(FindingCode.BASE_TIME, path, case=case, times=too_late))
     if tables["events"].is_empty() and tables["flows"].is_empty() and tables["other_events"].is_empty():
         _refuse_if_no_events(file, chunks)
+    tables, impossible = _without_impossible_durations(path, tables)
     rank, world, rank_findings = _rank_and_world(file)
     findings = findings_of(file, [issue for chunk in chunks for issue in chunk.issues])
     return Timeline(
@@ -204,6 +213,7 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
         findings=(
             *findings,
             *base_findings,
+            *impossible,
             *rank_findings,
             *category_findings(path, chunks, tables),
             *unfit_findings(path, tables),
@@ -259,6 +269,66 @@ def _without_zero_times(path: str, chunks: list[EventColumns]) -> list[Finding]:
                 kept.columns["event_id"] = number[event[keep[event]]]
                 chunk.tables[name] = kept
     return [Finding(FindingCode.EVENT_AT_ZERO, path, count=lost, loss=Loss(lost, lost))] if lost else []
+
+
+def _without_impossible_durations(
+    path: str, tables: dict[str, pl.DataFrame]
+) -> tuple[dict[str, pl.DataFrame], list[Finding]]:
+    """Take the durations of kernels that outlast later work of their stream by far: a stream runs one after another.
+
+    Work of one launch may run in parallel, and on ROCm streams share queues, so that communication waits beside
+    other work.
+    """
+    events = tables["events"]
+    kernels = events.filter(as_text("category") == Category.KERNEL.value).sort("lane", "ts_ns", "event_id")
+    lanes, starts, lengths = (kernels.get_column(name).to_numpy() for name in ("lane", "ts_ns", "dur_ns"))
+    ends = starts + lengths
+    outlasts = np.zeros(len(ends), dtype=np.bool_)
+    if len(ends) > _OUTLASTED:
+        last = np.max([ends[i : len(ends) - _OUTLASTED + i] for i in range(1, _OUTLASTED + 1)], axis=0)
+        outlasts[:-_OUTLASTED] = (last < ends[:-_OUTLASTED]) & (lanes[_OUTLASTED:] == lanes[:-_OUTLASTED])
+    if not outlasts.any():
+        return tables, []
+    alike = kernels.join(kernels.filter(outlasts).select("name"), on="name", how="semi")
+    usual = alike.group_by("name").agg(pl.len().alias("count"), pl.col("dur_ns").median().alias("usual_ns"))
+    launched = tables["device_work"].select("event_id", "correlation", "context")
+    rows = kernels.with_row_index("row").join(launched, on="event_id", how="left", maintain_order="left")
+    found = (
+        rows.filter(outlasts)
+        .join(usual, on="name", how="left", maintain_order="left")
+        .filter((pl.col("count") >= _OF_NAME) & (pl.col("dur_ns") > _TIMES_USUAL * pl.col("usual_ns")))
+    )
+    sure = [row for row in found.iter_rows(named=True) if _is_of_other_launches(row, rows)]
+    if not sure:
+        return tables, []
+    damaged = pl.DataFrame(
+        {
+            "event_id": [row["event_id"] for row in sure],
+            "duration": [f"{row['dur_ns'] / NS_PER_US:g}" for row in sure],
+        },
+        schema=UNUSABLE_DURATIONS.polars_schema(),
+    )
+    without = (
+        pl.when(pl.col("event_id").is_in(damaged.get_column("event_id").implode()))
+        .then(0)
+        .otherwise("dur_ns")
+    )
+    known = pl.concat([tables[UNUSABLE_DURATIONS.name], damaged]).sort("event_id")
+    where = f"event{'s' * (len(sure) > 1)} {_listed(damaged.get_column('event_id'))}"
+    finding = Finding.of(FindingCode.EVENT_DURATION, path, where, len(sure), case=FindingCase.OUTLASTS_STREAM)
+    return {**tables, "events": events.with_columns(dur_ns=without), UNUSABLE_DURATIONS.name: known}, [
+        finding
+    ]
+
+
+def _is_of_other_launches(row: dict[str, Any], kernels: pl.DataFrame) -> bool:
+    """Return whether what ran inside a kernel, in its context, was launched by other calls; false of communication."""
+    inside = kernels[row["row"] + 1 : row["row"] + 1 + _OUTLASTED]
+    others = inside.filter(
+        pl.col("correlation").ne_missing(row["correlation"]) & pl.col("context").eq_missing(row["context"])
+    )
+    is_other = others.height == _OUTLASTED and row["correlation"] is not None
+    return is_other and library_of(str(row["name"])) is None
 
 
 def _number_together(chunks: list[EventColumns], base_ns: int) -> tuple[list[Any], int]:

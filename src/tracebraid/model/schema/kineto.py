@@ -237,7 +237,11 @@ UNUSABLE_DURATIONS = Table(
     "One row per complete event with an invalid duration; it is in `events` with duration 0.",
     (
         _EVENT_ID,
-        Column("duration", _TEXT, "as the file has it, in µs: negative, huge or no number; null: missing"),
+        Column(
+            "duration",
+            _TEXT,
+            "as the file has it, in µs: negative, huge, no number, or impossible; null: missing",
+        ),
     ),
 )
 
