@@ -10,7 +10,7 @@ from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.model.quantities import NS_PER_MS
-from tracebraid.model.step import is_profiler_step
+from tracebraid.model.step import is_profiler_step, step_events
 from tracebraid.model.timeline import Timeline
 
 _TYPE_BY_CATEGORY = {category.value: category.platform for category in Category if category.platform}
@@ -126,7 +126,7 @@ def timeline_info(timeline: Timeline, size_bytes: int) -> FileInfo:
         world_size=timeline.world_size,
         start_ns=span[0] if span else None,
         span_ns=span[1] - span[0] if span else None,
-        steps=_step_names(timeline.events),
+        steps=_step_names(step_events(timeline).rename({"step": "name"})),
         counts=dict(sorted(counts.iter_rows(), key=lambda row: (-row[1], row[0]))),
         findings=timeline.findings,
     )

@@ -251,6 +251,9 @@ def graph_steps(
         pl.Series("end_moment", moment_of[: rows.height, 1], dtype=pl.Int64),
     )
     marks = _step_marks(rows, annotation).filter(pl.col("kind").is_in(["annotation", "op"]))
+    # Marks of another profiler of the program hold nothing: what they mark lies in the steps of this one.
+    held = rows.select("rank", as_text("step").alias("name")).unique()
+    marks = marks.join(held, on=["rank", "name"], how="semi", maintain_order="left")
     if steps is not None:
         marks = marks.filter(pl.col("name").is_in(list(steps)))
     if marks.is_empty():

@@ -132,6 +132,7 @@ class CaptureFacts:
     torch: str | None = None
     resident_bytes: tuple[int, ...] = ()
     device_bytes: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
     costs: RecordingCosts | None = None
 
 
@@ -144,7 +145,9 @@ def capture_facts_of(timeline: Timeline) -> CaptureFacts:
     if not isinstance(facts, dict):
         return CaptureFacts()
     counts: dict[str, Any] = {name: facts[name] for name in _COUNTS if _is_count(facts.get(name))}
-    lists: dict[str, Any] = {name: _numbers(facts.get(name)) for name in ("resident_bytes", "device_bytes")}
+    lists: dict[str, Any] = {
+        name: _numbers(facts.get(name)) for name in ("resident_bytes", "device_bytes", "steps")
+    }
     torch, quota = facts.get("torch"), _amount(facts.get("cpu_quota_cores"))
     return CaptureFacts(
         **counts,

@@ -670,6 +670,12 @@ class FindingCode(str, Enum):
         "the trace has no ProfilerStep annotation",
         "Capture with tracebraid, or call the profiler's step() for each iteration",
     )
+    STEPS_OF_TWO = (
+        "steps-of-two",
+        _NOTE,
+        "{others} more steps are of another profiler of the program, and count as annotations; steps are {steps}",
+        "Nothing; or let the program's own profiler end with its schedule",
+    )
     WARMUP_CAUGHT = (
         "warmup-caught",
         _WARNING,

@@ -148,9 +148,12 @@ def _parts(cost: EventCost | None, level: Level) -> tuple[float, float]:
 def _between_marks(graph: DependencyGraph, threads: _Ints, costs: Mapping[int, object]) -> _Ints:
     """Edges of a thread from the end of a step's mark to the start of the next one's."""
     name = as_text("name")
+    steps = graph.steps.select("rank", as_text("step").alias("name"))
     marks = (
-        graph.activities.with_row_index("activity")
+        graph.activities.select("rank", name, "lane", "stream", "start_ns")
+        .with_row_index("activity")
         .filter(is_profiler_step(name) & pl.col("rank").is_in(list(costs)) & pl.col("stream").is_null())
+        .join(steps, on=["rank", "name"], how="semi", maintain_order="left")
         .sort("rank", "lane", "start_ns", "activity")
     )
     pairs = marks.select("activity", following=pl.col("activity").shift(-1).over("rank", "lane")).drop_nulls()

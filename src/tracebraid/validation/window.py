@@ -13,7 +13,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding, FindingCase
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.quantities import NS_PER_MS
-from tracebraid.model.step import is_profiler_step, step_events
+from tracebraid.model.step import is_profiler_step, some_steps, step_events
 from tracebraid.model.timeline import Timeline
 
 _COMPILING = r"\(dynamo_timed\)|^compile_fx|_compile\.compile_inner|^CompileTime"
@@ -42,7 +42,7 @@ def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
     """Return whether there are steps, and whether they are steady: no slow first one, no compilation."""
     if not steps:
         return [Finding(FindingCode.NO_STEPS, timeline.path)]
-    found = []
+    found = _other_steps(timeline, steps)
     durations = [step.end_ns - step.start_ns for step in steps]
     usual = median(durations[1:]) if len(steps) > 1 else durations[0]
     if durations[0] > max(_SLOW_FIRST * usual, usual + _RECORDERS_START_NS):
@@ -53,6 +53,14 @@ def window_findings(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
         count, case = compiling.height, FindingCase.COMPILING
         found.append(Finding.of(FindingCode.WARMUP_CAUGHT, timeline.path, count=count, case=case))
     return found
+
+
+def _other_steps(timeline: Timeline, steps: Sequence[Step]) -> list[Finding]:
+    marks = timeline.of_role(Role.ANNOTATION, Role.OP).filter(is_profiler_step(as_text("name")))
+    others = marks.height - len(steps)
+    names = some_steps([step.name for step in steps])
+    details = {"others": others, "steps": names}
+    return [Finding(FindingCode.STEPS_OF_TWO, timeline.path, details=details)] if others > 0 else []
 
 
 def rank_step_findings(steps: dict[int, tuple[Step, ...]], path: str) -> list[Finding]:
