@@ -11,7 +11,6 @@ from benchmarks.examination.planted.score import PLANTED, ask, scored, true_savi
 pytestmark = pytest.mark.slow
 
 KNOWN_FAILURES = {
-    "pipeline_with_a_heavy_stage": "its saving is a bound: stages that overlap save less",
     "served_by_custom_ops": "no formula: attention of serving libraries does not say how long the cached keys are",
 }
 """Cases that are not yet answered rightly, and in what."""

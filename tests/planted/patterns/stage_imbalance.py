@@ -6,6 +6,8 @@ from tests.planted import Scene
 from tests.planted.jobs import PlannedJob
 
 _ROUNDS, _FAST_NS, _SLOW_NS = 4, 100_000, 400_000
+_TENSORS = 2
+"""What stages exchange counts as a microbatch each: enough of them for two stages."""
 SAVING_NS = (_ROUNDS * (_SLOW_NS - _FAST_NS) // 4, _ROUNDS * (_SLOW_NS + _FAST_NS))
 """At least what the slow stage is above the mean in a schedule without bubbles, at most all of the time."""
 
@@ -15,7 +17,9 @@ def planted() -> list[Scene]:
     job = PlannedJob(2)
     for _ in range(_ROUNDS):
         job.compute(_FAST_NS, ranks=[0], name="gemm")
-        job.send(0, 1)
+        for _ in range(_TENSORS):
+            job.send(0, 1)
         job.compute(_SLOW_NS, ranks=[1], name="gemm")
-        job.send(1, 0)
+        for _ in range(_TENSORS):
+            job.send(1, 0)
     return job.finished()

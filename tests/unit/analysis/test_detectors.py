@@ -24,6 +24,7 @@ from tracebraid.analysis.antipatterns.evidence import HOST_STALL_NS
 from tracebraid.analysis.antipatterns.matmuls import LEAST_PRODUCTS, is_unaligned, scores_of
 from tracebraid.analysis.antipatterns.ranks import (
     LEAST_LATE_NS,
+    few_microbatches,
     late_for_another_reason,
     rank_imbalance,
     stage_imbalance,
@@ -279,6 +280,46 @@ def test_ranks_without_devices_are_compared_by_their_ops() -> None:
     found = rank_imbalance(linked(job))
     assert found.get_column("rank").to_list() == [1]
     assert found.item(0, "saving_ns") == pytest.approx(2_000_000, rel=0.02)
+
+
+def pipeline(stages: list[int], microbatches: int, neighbours: str = "line") -> PlannedJob:
+    """A step forward and backward through stages that compute so long for a microbatch, in each direction."""
+    job = PlannedJob(len(stages))
+    last = len(stages) - 1
+    with job.step(1):
+        for order in (list(range(last + 1)), list(range(last, -1, -1))):
+            for _ in range(microbatches):
+                for rank in order:
+                    job.compute(stages[rank] // microbatches, ranks=[rank])
+                    if rank != order[-1]:
+                        job.send(rank, rank + (1 if order[0] == 0 else -1), transfer=1_000)
+                if neighbours == "ring":
+                    job.send(order[-1], order[0], transfer=1_000)
+    return job
+
+
+MS = 1_000_000
+PIPELINES = {
+    # Stages, microbatches; what equal stages save of the step, and four microbatches for each stage.
+    "a microbatch alone passes one stage after another": ([2 * MS, MS], 1, "line", 0, 2 * MS * 7 // 8),
+    "equal stages": ([MS, MS], 2, "line", 0, 2 * MS * 3 // 8),
+    "as many microbatches as are enough": ([2 * MS, MS], 8, "line", MS * 7 // 8, 0),
+    "three stages": ([MS, 4 * MS, MS], 4, "line", 2 * 2 * MS * 3 // 4, 2 * 2 * MS * 2 // 12),
+    "ranks in a ring are no stages in line": ([MS, MS, MS], 1, "ring", 0, 0),
+}
+
+
+@pytest.mark.parametrize(
+    ("stages", "microbatches", "neighbours", "by_balance", "by_more"), PIPELINES.values(), ids=PIPELINES
+)
+def test_stages_save_what_the_other_schedule_takes_less(
+    stages: list[int], microbatches: int, neighbours: str, by_balance: int, by_more: int
+) -> None:
+    job = linked(pipeline(stages, microbatches, neighbours))
+    for detector, expected in ((stage_imbalance, by_balance), (few_microbatches, by_more)):
+        found = detector(job)
+        most = max(found.group_by("rank").agg(pl.col("saving_ns").sum()).get_column("saving_ns"), default=0)
+        assert most == pytest.approx(expected, rel=0.05, abs=1000), detector.__name__
 
 
 amounts = st.lists(st.integers(0, 50), max_size=6)

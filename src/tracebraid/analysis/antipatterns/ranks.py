@@ -14,7 +14,7 @@ from tracebraid.analysis.ranks.segments import rank_segments
 from tracebraid.analysis.time.breakdown import HOST, compute_cover, cover_of
 from tracebraid.analysis.time.step_windows import step_windows, windows_of
 from tracebraid.model.answers import EVIDENCE, LateCause
-from tracebraid.model.collectives import BETWEEN_TWO
+from tracebraid.model.collectives import BETWEEN_TWO, CollectiveType
 from tracebraid.model.device_peaks import COMPUTE
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
@@ -243,21 +243,62 @@ LATE_DETECTOR = JobDetector(
 LEAST_SHARE = 0.05
 """How far the most compute of a step is above the mean of the stages, as a share of it, for an imbalance: devices of
 one kind differ by 2 to 3 % on the same work."""
+MICROBATCHES_PER_STAGE = 4
+"""So many leave a fifth of the step to bubbles in GPipe and 1F1B (Narayanan et al., SC 2021: (stages - 1) of
+(microbatches + stages - 1))."""
 
 
 def stage_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
     """Waiting for what other stages send, in steps in which one computes `LEAST_SHARE` more than the mean of them.
 
-    The slowest stage sets the pace, bubbles included: with equal stages the step takes mean C / max C of its time. So a
-    step saves at most length x (1 - mean C / max C), and a rank at most its waits. Ranks that send to or receive from
-    others are stages.
+    Of m microbatches the first passes all stages, one after another, and the slowest stage sets the pace of the others:
+    the step takes sum C / m + (m - 1) / m x max C. Equal stages have the same sum, so a step saves at most
+    (m - 1) / m x (max C - mean C), and a rank at most its waits. Ranks that send to or receive from others are stages.
     """
+    waiting = _waits_of_stages(ranks)
+    steps = _steps_of_stages(waiting, ranks)
+    uneven = (pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns"))
+    later = 1 - 1 / pl.col("microbatches")
+    at_most = pl.min_horizontal(
+        pl.col("length_ns") * (1 - pl.col("mean_ns") / pl.col("most_ns")),
+        later * (pl.col("most_ns") - pl.col("mean_ns")),
+    )
+    subject = pl.format("rank {} computes most", "busiest")
+    return _of_steps(waiting, steps.filter(uneven).with_columns(at_most_ns=at_most, subject=subject), ranks)
+
+
+def few_microbatches(ranks: LinkedRanks) -> pl.DataFrame:
+    """Waiting of stages that are in line, in steps of fewer than `MICROBATCHES_PER_STAGE` microbatches a stage.
+
+    By the time of `stage_imbalance`, with as many microbatches. At most the busiest stage's time without compute.
+    """
+    waiting = _waits_of_stages(ranks)
+    steps = _steps_of_stages(waiting, ranks)
+    enough = MICROBATCHES_PER_STAGE * pl.col("stages")
+    first = pl.col("mean_ns") * pl.col("stages") - pl.col("most_ns")
+    at_most = pl.min_horizontal(
+        first * (1 / pl.col("microbatches") - 1 / enough), pl.col("length_ns") - pl.col("most_ns")
+    )
+    subject = pl.format("{} on {} stages", _counted(pl.col("microbatches")), "stages")
+    few = steps.filter(pl.col("in_line") & (pl.col("microbatches") < enough))
+    return _of_steps(waiting, few.with_columns(at_most_ns=at_most, subject=subject), ranks)
+
+
+def _counted(count: pl.Expr) -> pl.Expr:
+    return pl.format("{} microbatch{}", count, pl.when(count == 1).then(pl.lit("")).otherwise(pl.lit("es")))
+
+
+def _waits_of_stages(ranks: LinkedRanks) -> pl.DataFrame:
+    """The matched sends and receives between ranks, with what each waits."""
     to_stages = pl.col("type").is_in([kind.value for kind in BETWEEN_TWO]).fill_null(value=False)
-    matched = pl.col("collective").is_not_null()
-    waiting = waits(ranks).filter(to_stages & matched)
+    return waits(ranks).filter(to_stages & pl.col("collective").is_not_null())
+
+
+def _of_steps(waiting: pl.DataFrame, steps: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFrame:
+    """The waits of some steps as evidence, which together save at most what the step does."""
     found = (
         waiting.filter(pl.col("waiting_ns") > 0)
-        .join(_uneven_steps(waiting, ranks), on="step", how="inner", nulls_equal=True, maintain_order="left")
+        .join(steps, on="step", how="inner", nulls_equal=True, maintain_order="left")
         .with_columns(pl.col("waiting_ns").sum().over("step", "rank").alias("all_ns"))
         .with_columns((pl.min_horizontal("at_most_ns", "all_ns") / pl.col("all_ns")).alias("share"))
         .select(
@@ -265,30 +306,53 @@ def stage_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
             "event_id",
             "waiting_ns",
             (pl.col("waiting_ns") * pl.col("share")).floor().cast(pl.Int64).alias("lost_ns"),
-            pl.format("rank {} computes most", "busiest").alias("subject"),
+            "subject",
         )
     )
     return _at_sites(ranks.of(collective_sites), found)
 
 
-def _uneven_steps(waiting: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFrame:
-    """Steps in which the stages compute unequally: step, busiest, at_most_ns (what the step saves)."""
-    stages = waiting.select("step", "rank").unique()
-    compute = stages.join(ranks.of(step_compute), on=["rank", "step"], how="inner", nulls_equal=True)
+def _steps_of_stages(waiting: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFrame:
+    """Steps of stages: step, stages, microbatches, in_line, busiest, most_ns and mean_ns (compute), length_ns."""
+    compute = (
+        waiting.select("step", "rank")
+        .unique()
+        .join(ranks.of(step_compute), on=["rank", "step"], how="inner", nulls_equal=True)
+    )
     own = pl.col("compute_ns")
     steps = (
         compute.sort("step", "rank")
         .group_by("step", maintain_order=True)
         .agg(
+            pl.len().cast(pl.Int64).alias("stages"),
             own.max().alias("most_ns"),
             own.mean().alias("mean_ns"),
             pl.col("length_ns").max(),
             pl.col("rank").get(own.arg_max()).alias("busiest"),
         )
     )
-    uneven = (pl.col("mean_ns") > 0) & (pl.col("most_ns") > (1 + LEAST_SHARE) * pl.col("mean_ns"))
-    at_most = pl.col("length_ns") * (1 - pl.col("mean_ns") / pl.col("most_ns"))
-    return steps.filter(uneven).select("step", "busiest", at_most.alias("at_most_ns"))
+    return steps.join(_links(waiting), on="step", how="inner", nulls_equal=True, maintain_order="left")
+
+
+def _links(waiting: pl.DataFrame) -> pl.DataFrame:
+    """Of each step, microbatches (the most that one rank sends to another), and whether the ranks are in line.
+
+    A send and receive that are one launch go both ways.
+    """
+    sends = pl.col("type") == CollectiveType.SEND.value
+    pairs = waiting.group_by("step", "collective").agg(
+        pl.col("rank").min().alias("low"),
+        pl.col("rank").max().alias("high"),
+        pl.col("rank").filter(sends).first().alias("sender"),
+    )
+    sent = pairs.group_by("step", "low", "high", "sender").agg(pl.len().cast(pl.Int64).alias("count"))
+    ways = sent.group_by("step", "low", "high").agg(pl.col("count").max())
+    ends = pl.concat([ways.select("step", "count", rank=side) for side in ("low", "high")])
+    neighbours = ends.group_by("step", "rank").agg(pl.len().alias("neighbours"), pl.col("count").max())
+    in_line = (pl.col("neighbours") <= 2).all() & ((pl.col("neighbours") == 1).sum() == 2)
+    return neighbours.group_by("step").agg(
+        pl.col("count").max().alias("microbatches"), in_line.alias("in_line")
+    )
 
 
 def _at_sites(sites: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
@@ -308,5 +372,14 @@ STAGES_DETECTOR = JobDetector(
     "pipeline stages wait for one that computes more",
     "Move layers between stages until all take equally long; count the embedding and the loss as layers",
     stage_imbalance,
+    (step_compute, collective_sites),
+)
+
+MICROBATCHES_DETECTOR = JobDetector(
+    "few-microbatches",
+    "pipeline stages wait for each other while few microbatches fill and drain the pipeline",
+    f"Split the batch into more microbatches ({MICROBATCHES_PER_STAGE} for each stage), as long as each still fills "
+    "the device; or use an interleaved or zero-bubble schedule",
+    few_microbatches,
     (step_compute, collective_sites),
 )
