@@ -1,4 +1,4 @@
-"""Two stages of a pipeline that pass a single batch forward and backward, so that one waits while the other computes."""
+"""Two stages of a pipeline that pass one batch forward and backward: one waits while the other computes."""
 
 from __future__ import annotations
 

@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.antipatterns.evidence import HOST_STALL_NS, evidence_of
 from tracebraid.analysis.collectives.members import members
-from tracebraid.analysis.device import device_events, event_columns, fetched, rows_of_events
+from tracebraid.analysis.device import (
+    device_events,
+    device_events_by_step,
+    event_columns,
+    fetched,
+    rows_of_events,
+)
 from tracebraid.analysis.host.host_rows import (
     OPTIMIZER_STEP,
     by_rules,
@@ -23,8 +29,9 @@ from tracebraid.analysis.time.breakdown import HOST, Cover, compute_cover, cover
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.analysis import Need
+from tracebraid.model.answers import EVIDENCE
 from tracebraid.model.category import Role
-from tracebraid.model.collectives import CollectiveType
+from tracebraid.model.collectives import BETWEEN_TWO, CollectiveType
 from tracebraid.model.device_peaks import COMPUTE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -539,6 +546,60 @@ HIDABLE_DETECTOR = Detector(
         ),
     ),
     removes=Removal.WORK,
+)
+
+
+_EXCHANGES = [kind.value for kind in (CollectiveType.ALL_TO_ALL, *BETWEEN_TWO)]
+
+
+def same_stream_communication(linked: LinkedTrace) -> pl.DataFrame:
+    """All-to-alls, sends and receives on a stream that computes before and behind them in the step: nothing hides them.
+
+    On a stream of their own they save at most what the device computes in the step, and each at most its exposed time.
+    """
+    exchanges = members(linked).filter(
+        pl.col("type").is_in(_EXCHANGES) & (pl.col("device") != HOST) & pl.col("stream").is_not_null()
+    )
+    if exchanges.is_empty():
+        return EVIDENCE.empty()
+    work = device_events_by_step(linked)
+    lanes = work.select("event_id", "lane")
+    compute = work.filter(pl.col("kind") == COMPUTE).with_columns(
+        (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns")
+    )
+    of_streams = compute.group_by("lane", "step").agg(
+        pl.col("ts_ns").min().alias("first_ns"), pl.col("end_ns").max().alias("last_ns")
+    )
+    of_devices = compute.group_by("device", "step").agg(pl.col("dur_ns").sum().alias("computed_ns"))
+    found = (
+        exchanges.select("event_id", "device", "step", "type", "start_ns", "end_ns")
+        .join(lanes, on="event_id", how="inner", maintain_order="left")
+        .join(of_streams, on=["lane", "step"], how="inner", nulls_equal=True, maintain_order="left")
+        .join(of_devices, on=["device", "step"], how="inner", nulls_equal=True, maintain_order="left")
+        .filter((pl.col("start_ns") > pl.col("first_ns")) & (pl.col("start_ns") < pl.col("last_ns")))
+        .sort("device", "start_ns", "event_id")
+    )
+    exposed = np.zeros(found.height, dtype=np.int64)
+    for device in found.get_column("device").unique().to_list():
+        rows = (found.get_column("device") == device).to_numpy()
+        first, last = owned(*(found.get_column(name).to_numpy()[rows] for name in ("start_ns", "end_ns")))
+        exposed[rows] = last - first - compute_cover(linked, device).within(first, last)
+    all_ns = pl.col("exposed_ns").sum().over("device", "step")
+    hidden = pl.min_horizontal("computed_ns", all_ns) / pl.max_horizontal(all_ns, 1)
+    rows = found.with_columns(pl.Series("exposed_ns", exposed)).with_columns(
+        (pl.col("exposed_ns") * hidden).floor().cast(pl.Int64).alias("saving_ns"),
+        pl.col("type").alias("subject"),
+    )
+    return evidence_of(linked, rows.filter(pl.col("saving_ns") > 0))
+
+
+SAME_STREAM_DETECTOR = Detector(
+    "same-stream-communication",
+    "communication runs on the stream that computes, so that nothing hides it",
+    "Issue it on a stream of its own (async_op=True, or a torch.cuda.Stream), and wait where its result is used; what "
+    "needs the result at once: split the batch in two, so that one half computes while the other communicates",
+    same_stream_communication,
+    (Need.COMMUNICATION,),
 )
 
 
