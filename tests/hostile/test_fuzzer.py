@@ -156,7 +156,7 @@ def test_a_known_failure_is_counted_and_not_shrunk(worker: Watched) -> None:
 SLOW = ("arrow_zip", "capture_folder", "job", "same_meaning", "store")
 """Slow formats are tried less; two whose samples alone take seconds are left to `make fuzz`."""
 ROUNDS = [
-    *((name, 60, 0, False) for name in QUICK),
+    *((name, 40, 0, False) for name in QUICK),
     *((name, 10, 1, True) for name in QUICK),
     *((name, 6, 2, False) for name in SLOW),
     *((name, 1, 3, True) for name in SLOW),

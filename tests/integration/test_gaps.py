@@ -87,6 +87,7 @@ def test_the_first_line_says_it_and_there_is_no_figure(lost: Path, command: str)
     assert NO_WORK not in "".join(rest) + done.stderr
 
 
+@pytest.mark.full(keep=3)
 def test_the_page_says_it_in_place_of_a_verdict(lost: Path) -> None:
     text = run("report", lost, "--text").stdout
     verdict = text.partition("What bounds the step\n")[2]
@@ -94,6 +95,7 @@ def test_the_page_says_it_in_place_of_a_verdict(lost: Path) -> None:
     assert "Step time" not in text
 
 
+@pytest.mark.full(keep=3)
 def test_check_and_machines_hear_it(lost: Path) -> None:
     assert run("check", lost).stdout.startswith(FIRST)
     for command in ("summary", "check", "advise"):
@@ -101,6 +103,7 @@ def test_check_and_machines_hear_it(lost: Path) -> None:
         assert [finding["code"] for finding in found["findings"]] == ["device-events-missing"]
 
 
+@pytest.mark.full(keep=3)
 def test_a_store_answers_no_more_than_its_traces(lost: Path, tmp_path: Path) -> None:
     tracebraid.pack(lost, tmp_path / "store")
     job = tracebraid.open(tmp_path / "store")

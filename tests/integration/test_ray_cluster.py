@@ -114,7 +114,7 @@ def test_every_answer_is_the_same_to_the_byte(cluster: Any, demo: Path, command:
     assert on_ray(name, demo, *options) == in_process(name, demo, *options)
 
 
-@pytest.mark.full(keep=1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["collectives", "stragglers", "kernels_by_op", "idle_causes"])
 def test_analyses_are_the_same_to_the_byte(cluster: Any, demo: Path, name: str) -> None:
     assert on_ray("analyze", name, demo, "--csv") == in_process("analyze", name, demo, "--csv")
