@@ -28,6 +28,7 @@ from tracebraid.importers.discovery import (
     find_rank_files,
     is_candidate,
     manifests_of,
+    ranks_in_file,
     size_beside,
     windows_of,
     with_text_path,
@@ -232,7 +233,7 @@ def check(
     files = file_system_of(where)
     kind = files.kind(where)
     if kind is Kind.FILE:
-        return _check_file(where, progress)
+        return _check_file(where, only_rank, run)
     inside = tuple(files.entries(where) if kind is Kind.FOLDER else ())
     return _check_folder(_Folder(where, inside), only_rank, run)
 
@@ -397,8 +398,13 @@ def _add_rank(window: _Window, outcome: Outcome[RankChecked | None]) -> None:
     window.ranks.append(checked)
 
 
-def _check_file(path: str, progress: TracesProgress | None) -> Check:
-    trace, _ = read_trace(path, progress)
+def _check_file(path: str, only_rank: int | None, run: _Run) -> Check:
+    of_ranks = _Found(*ranks_in_file(path))
+    if of_ranks.files:
+        window = _Window("", path)
+        _check_window(window, of_ranks, only_rank, run)
+        return Check(shown(path), tuple(window.ranks), diagnose(window.findings))
+    trace, _ = read_trace(path, run.progress)
     if isinstance(trace, ExecutionTrace):
         return Check(shown(path), (), diagnose([*trace.findings, *et_findings(trace)]))
     ranks, findings = _checked_alone(shown(path), link(None, trace))

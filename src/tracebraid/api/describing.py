@@ -11,7 +11,8 @@ from typing import TypeAlias
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.stored_jobs import is_store, open_store
 from tracebraid.api.traces import info, trace_files
-from tracebraid.importers.discovery import torch_of
+from tracebraid.importers.discovery import ranks_in_file, torch_of
+from tracebraid.importers.kineto.reader import read_rank
 from tracebraid.model.engine import InProcess, Job
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.matching import Matching
@@ -25,9 +26,9 @@ DescribeFile: TypeAlias = Callable[[Progress | None], FileInfo]
 
 
 def infos(path: str | Path) -> list[DescribeFile]:
-    """Return a describing function for each trace file of a path, in the order of names; see `info`."""
+    """Return a describing function for each trace file of a path, or rank in it, in the order of names; see `info`."""
     if not is_store(path):
-        return [partial(info, file) for file in trace_files([path])]
+        return [ask for file in trace_files([path]) for ask in _of_file(file)]
     job = open_store(path, Matching(), None, InProcess())
     found: list[tuple[str, DescribeFile]] = []
     for files in job.files:
@@ -36,6 +37,17 @@ def infos(path: str | Path) -> list[DescribeFile]:
         if files.kineto is not None and files.et is not None:
             found.append((files.et, partial(_of_execution_trace, Path(path), job, files)))
     return [ask for _, ask in sorted(found, key=lambda named: Path(named[0]))]
+
+
+def _of_file(path: str) -> list[DescribeFile]:
+    """Describe a file, or each rank of a file of several ranks."""
+    ranks, _ = ranks_in_file(path)
+    return [partial(_of_rank, path, files) for files in ranks] or [partial(info, path)]
+
+
+def _of_rank(path: str, files: RankFiles, progress: Progress | None) -> FileInfo:
+    timeline = read_rank(path, files.rank, files.label, None, progress)
+    return timeline_info(timeline, timeline.size_bytes or 0)
 
 
 def _of_timeline(store: Path, job: Job, files: RankFiles, _: Progress | None) -> FileInfo:

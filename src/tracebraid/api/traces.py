@@ -15,7 +15,7 @@ from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import shown, text_of
 from tracebraid.importers.discovery import facts_beside, find_rank_files, recorder_of, torch_of, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
-from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.kineto.reader import read_rank, read_timeline
 from tracebraid.importers.reading_cost import reading_cost
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.capture_facts import METADATA
@@ -225,7 +225,8 @@ class ReadAndLink:
         assert located.kineto is not None, "a job opens only ranks that have a Kineto trace"
         kineto, et_path = located.kineto, located.et
         et = None if et_path is None else Stage(partial(_read_et, et_path, self.processes))
-        return link_traces(_read_kineto(kineto, self.processes, progress), et, self.matching)
+        timeline = _with_facts(read_rank(kineto, files.rank, files.label, self.processes, progress), kineto)
+        return link_traces(timeline, et, self.matching)
 
 
 def archive_of_load(load: object) -> ArchiveFiles | None:
@@ -263,7 +264,9 @@ def link(
     """
     how = Matching(matching) if isinstance(matching, str) else matching
     trace = _read_et(et) if isinstance(et, str | Path) else et
-    timeline = _read_kineto(kineto, processes) if isinstance(kineto, str | Path) else kineto
+    timeline = (
+        _with_facts(read_timeline(kineto, processes), kineto) if isinstance(kineto, str | Path) else kineto
+    )
     linked = link_traces(timeline, trace, how).judged_by(_gaps)
     linked.stages.host_links()
     return linked
@@ -295,11 +298,8 @@ def demo_path() -> Path:
     return Path(__file__).parents[1] / "demo_traces" / "ddp_cpu_2rank"
 
 
-def _read_kineto(
-    path: str | Path, processes: int | None = None, progress: Progress | None = None
-) -> Timeline:
-    """Read the Kineto trace, with the facts of a capture that its manifest has."""
-    timeline = read_timeline(path, processes, progress)
+def _with_facts(timeline: Timeline, path: str | Path) -> Timeline:
+    """The Kineto trace at a path, with the facts of a capture that its manifest has."""
     facts = timeline.header.get(METADATA)
     if not isinstance(facts, dict) or not (beside := facts_beside(text_of(path), facts)):
         return timeline

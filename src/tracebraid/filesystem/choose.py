@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ def in_archive(archive: ArchiveFiles | None, files: RankFiles) -> RankFiles:
     kineto, et = (
         None if path is None else ResolvedPath.of(path, archive) for path in (files.kineto, files.et)
     )
-    return RankFiles(files.rank, kineto, et)
+    return replace(files, kineto=kineto, et=et)
 
 
 def _holder_of(path: str) -> FileSystem:

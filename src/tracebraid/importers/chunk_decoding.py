@@ -49,12 +49,14 @@ class Task:
         chunk: the chunk.
         first_key: see `chunks.ArrayFile`.
         kind: what its objects are.
+        label: see `decode_file`.
     """
 
     path: str
     chunk: Chunk
     first_key: bytes
     kind: ChunkKind
+    label: str
 
 
 def worth_processes(file: ArrayFile) -> int:
@@ -70,14 +72,17 @@ def decode_file(
     progress: Progress | None = None,
     kind: ChunkKind = ChunkKind.EVENTS,
     chunk_bytes: int | None = None,
+    label: str = "",
 ) -> list[Any]:
     """The columns of all chunks, in the order of the file: `EventColumns` or `NodeColumns`.
+
+    With a label, those of the rank whose pids begin with it, in a Kineto trace of several ranks.
 
     Each process takes the next chunk when it has decoded its last one. This process decodes from the start on,
     while the workers start. `progress` is called now and then, from any thread, with the share of the file that is
     read, 0 to 1.
     """
-    work = _Work(file, progress, kind, chunk_bytes or CHUNK_BYTES)
+    work = _Work(file, progress, kind, chunk_bytes or CHUNK_BYTES, label)
     if processes > 1:
         with ThreadPoolExecutor(processes - 1) as executor:
             futures = [executor.submit(work.run_in_worker) for _ in range(processes - 1)]
@@ -95,11 +100,13 @@ def decode_file(
     return [work.results[index] for index in sorted(work.results)]
 
 
-def decode_chunk(kind: ChunkKind, data: bytes, origin: tuple[int, bytes], seen: SeenKeys) -> Any:
+def decode_chunk(
+    kind: ChunkKind, data: bytes, origin: tuple[int, bytes], seen: SeenKeys, label: str = ""
+) -> Any:
     """The columns of a chunk: `EventColumns` or `NodeColumns`."""
     if kind is ChunkKind.NODES:
         return decode_nodes(data, *origin)
-    return decode_events(data, *origin, seen)
+    return decode_events(data, *origin, seen, label)
 
 
 @dataclass
@@ -108,6 +115,7 @@ class _Work:
     progress: Progress | None
     kind: ChunkKind
     chunk_bytes: int
+    label: str = ""
     results: dict[int, Any] = field(default_factory=dict)
     left_over: list[tuple[int, Chunk]] = field(default_factory=list)
     """Chunks of workers that are gone."""
@@ -134,7 +142,7 @@ class _Work:
 
     def decode_here(self, chunk: Chunk) -> Any:
         data = self.file.view(chunk)
-        return decode_chunk(self.kind, data, (chunk.start, self.file.first_key), self.seen)
+        return decode_chunk(self.kind, data, (chunk.start, self.file.first_key), self.seen, self.label)
 
     def run_here(self) -> None:
         while (task := self.take()) is not None:
@@ -165,7 +173,8 @@ class _Work:
             while len(given) - done < _QUEUED and (task := self.take()) is not None:
                 given.append(task)
                 path = self.file.source.path if task[1].data is None else ""
-                worker.send(pickle.dumps(Task(path, task[1], self.file.first_key, self.kind), protocol=5))
+                described = Task(path, task[1], self.file.first_key, self.kind, self.label)
+                worker.send(pickle.dumps(described, protocol=5))
             if len(given) == done:
                 worker.send(_NO_MORE)
                 return
@@ -193,6 +202,6 @@ def serve(replies_fd: str, folder: str) -> None:
         task: Task = pickle.loads(message)
         chunk = task.chunk
         data = chunk.data if chunk.data is not None else read_range(task.path, chunk.start, chunk.stop)
-        results.append(decode_chunk(task.kind, data, (chunk.start, task.first_key), seen))
+        results.append(decode_chunk(task.kind, data, (chunk.start, task.first_key), seen, task.label))
         parent.reply(_DONE)
     parent.reply(pickle.dumps(results, protocol=5))

@@ -18,6 +18,7 @@ from tracebraid.filesystem.interface import Entry, FileSystem, Kind
 from tracebraid.filesystem.paths import is_url, joined, name_of, parent_of, shown, within
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
+from tracebraid.importers.merged import labels_in, ranks_of_labels
 from tracebraid.model.capture_facts import COSTS
 from tracebraid.model.finding import Finding, FindingCase, Loss
 from tracebraid.model.finding_code import FindingCode
@@ -67,11 +68,12 @@ TAIL_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class Found:
-    """A trace: its path, `ET` or `KINETO`, and its rank, None if it is unknown."""
+    """A trace: its path, `ET` or `KINETO`, and its rank, None if it is unknown; and its label, see `RankFiles`."""
 
     path: str
     kind: str
     rank: int | None
+    label: str = ""
 
     def of_rank(self, rank: int | None) -> Found:
         """The same trace with a rank that is known from elsewhere."""
@@ -83,30 +85,34 @@ def is_candidate(name: str) -> bool:
     return bool(_TRACE_FILE.search(name)) and not _NO_TRACE.search(name)
 
 
-def sniff(path: str) -> tuple[Found | None, list[Finding]]:
-    """Sniff a file; return None, with a finding, if it is not a readable trace.
+def sniff(path: str) -> tuple[list[Found], list[Finding]]:
+    """Sniff a file; return no trace, and a finding, if it is not a readable one; several of a file of several ranks.
 
-    Where its name contains kind and rank, it is not opened; else only its head is read.
+    Where its name contains kind and rank, it is not opened; else only its head is read, unless it holds several ranks.
     """
     name = name_of(path)
     rank = rank_from_name(name)
     if _KINETO_NAME.search(name) and rank is not None:
-        return Found(path, KINETO, rank), []
+        return [Found(path, KINETO, rank)], []
     if _ET_NAME.search(name) and rank is not None:
-        return Found(path, ET, rank), []
+        return [Found(path, ET, rank)], []
     if name.endswith(_DATABASE):
-        return Found(path, KINETO, None), []
+        return [Found(path, KINETO, None)], []
     if is_arrow(name_of(path)):
-        return Found(path, ET, rank), []
+        return [Found(path, ET, rank)], []
     try:
         file = open_array(open_source(path))
     except InputError as error:
-        return None, [Finding.of(FindingCode.NOT_A_TRACE, shown(path), problem=error.problem)]
+        return [], [Finding.of(FindingCode.NOT_A_TRACE, shown(path), problem=error.problem)]
     if file.array == "nodes":
-        return Found(path, ET, rank), []
+        return [Found(path, ET, rank)], []
+    labels = labels_in(file)
     info = file.header.get("distributedInfo")
     stated = as_rank(info.get("rank")) if isinstance(info, dict) else None
-    return Found(path, KINETO, rank if stated is None else stated), []
+    if labels:
+        ranks, note = ranks_of_labels(path, labels, stated)
+        return [Found(path, KINETO, number, label) for label, number in ranks.items()], [note]
+    return [Found(path, KINETO, rank if stated is None else stated)], []
 
 
 def rank_in_tail(path: str) -> int | None:
@@ -477,7 +483,7 @@ def find_rank_files(
     """
     folder = with_files(path)
     found, findings = _rank_files(folder, window)
-    as_text = tuple(RankFiles(files.rank, _text(files.kineto), _text(files.et)) for files in found)
+    as_text = tuple(replace(files, kineto=_text(files.kineto), et=_text(files.et)) for files in found)
     return as_text, tuple(with_text_path(finding) for finding in (*archive_findings(folder), *findings))
 
 
@@ -503,6 +509,7 @@ def _rank_files(folder: str, window: int | None) -> tuple[tuple[RankFiles, ...],
         traces, more = _traces_below(folder, inside, files)
         findings += more
     traces, paired = pair_by_number(pair_the_only_two(_with_ranks_of_tails(traces, files)))
+    traces, findings = _without_merged(traces, findings)
     kinetos, more = _by_rank([trace for trace in traces if trace.kind == KINETO], "Kineto traces")
     ets, others = _by_rank([trace for trace in traces if trace.kind == ET], "Execution Traces")
     not_exported = _not_exported(folder, inside)
@@ -510,7 +517,14 @@ def _rank_files(folder: str, window: int | None) -> tuple[tuple[RankFiles, ...],
     if not kinetos:
         raise _no_kineto(folder, traces, has_reports=bool(not_exported))
     ranks = sorted({*kinetos, *ets})
-    return tuple(RankFiles(rank, kinetos.get(rank), ets.get(rank)) for rank in ranks), tuple(findings)
+    return tuple(_files_of_rank(rank, kinetos.get(rank), ets.get(rank)) for rank in ranks), tuple(findings)
+
+
+def ranks_in_file(path: str) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
+    """The ranks of a Kineto trace of several ranks, and the note on their numbers; nothing of any other file."""
+    found, findings = sniff(path)
+    ranks = tuple(_files_of_rank(trace.rank or 0, trace, None) for trace in found if trace.label)
+    return ranks, tuple(findings) if ranks else ()
 
 
 def trace_files(paths: Sequence[str | Path]) -> list[str]:
@@ -540,12 +554,22 @@ def trace_files(paths: Sequence[str | Path]) -> list[str]:
 
 def _single_file(path: str) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]]:
     found, findings = sniff(path)
-    if found is not None and found.kind == ET:
+    if any(trace.kind == ET for trace in found):
         advice = "Give the Kineto trace, or the folder that holds both"
         raise InputError(shown(path), "this is an Execution Trace, which has no times", advice)
-    if found is None:
+    if not found:
         open_array(open_source(path))
-    return (RankFiles(0 if found is None or found.rank is None else found.rank, path, None),), tuple(findings)
+        found = [Found(path, KINETO, None)]
+    return tuple(_files_of_rank(trace.rank or 0, trace, None) for trace in found), tuple(findings)
+
+
+def _files_of_rank(rank: int, kineto: Found | None, et: Found | None) -> RankFiles:
+    return RankFiles(
+        rank,
+        None if kineto is None else kineto.path,
+        None if et is None else et.path,
+        "" if kineto is None else kineto.label,
+    )
 
 
 def _candidates(folder: str, inside: Iterable[Entry]) -> list[str]:
@@ -559,7 +583,7 @@ def _candidates(folder: str, inside: Iterable[Entry]) -> list[str]:
 
 def _traces_in(paths: Sequence[str], files: FileSystem) -> tuple[list[Found], list[Finding]]:
     sniffed = each_path(sniff, paths, files)
-    return [found for found, _ in sniffed if found], [
+    return [trace for found, _ in sniffed for trace in found], [
         finding for _, findings in sniffed for finding in findings
     ]
 
@@ -601,13 +625,35 @@ def _with_ranks_of_tails(traces: list[Found], files: FileSystem) -> list[Found]:
     return [trace.of_rank(ranks[trace]) if trace in ranks else trace for trace in traces]
 
 
-def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Finding]]:
+def _without_merged(traces: list[Found], findings: list[Finding]) -> tuple[list[Found], list[Finding]]:
+    """Leave out files of several ranks whose ranks all have files of their own: SGLang writes both."""
+    own = {trace.rank for trace in traces if trace.kind == KINETO and not trace.label}
+    ranks: dict[str, list[int | None]] = defaultdict(list)
+    for trace in traces:
+        if trace.label:
+            ranks[trace.path].append(trace.rank)
+    merged = {path for path, of_file in ranks.items() if own.issuperset(of_file)}
+    left_out = [
+        Finding.of(
+            FindingCode.MERGED_RANKS,
+            finding.path,
+            case=FindingCase.MERGED_LEFT_OUT,
+            numbers=finding.details["numbers"],
+        )
+        if finding.path in merged and finding.code is FindingCode.MERGED_RANKS
+        else finding
+        for finding in findings
+    ]
+    return [trace for trace in traces if trace.path not in merged], left_out
+
+
+def _by_rank(found: list[Found], what: str) -> tuple[dict[int, Found], list[Finding]]:
     """One file for each rank: a file of unknown rank gets rank 0, if it is the only one of its kind.
 
     Of several of one rank, the one that TensorBoard's handler wrote last is used, else the first by name; a Kineto
-    trace goes before an export of Nsight Systems.
+    trace goes before an export of Nsight Systems, and a file of its own before one of several ranks.
     """
-    by_rank: dict[int, list[str]] = defaultdict(list)
+    by_rank: dict[int, list[Found]] = defaultdict(list)
     findings = []
     for trace in found:
         if trace.rank is None and len(found) > 1:
@@ -618,25 +664,31 @@ def _by_rank(found: list[Found], what: str) -> tuple[dict[int, str], list[Findin
             }
             findings.append(Finding(FindingCode.RANK_UNKNOWN, trace.path, details=details))
             continue
-        by_rank[0 if trace.rank is None else trace.rank].append(trace.path)
-    for rank, paths in sorted(by_rank.items()):
-        paths.sort(key=lambda path: (path.endswith(".sqlite"), -written_at_ns(path)))
-        if len(paths) > 1:
-            others = ", ".join(name_of(other) for other in paths[1:])
-            details = {"rank": rank, "files": len(paths), "kind": what, "others": others}
-            if written_at_ns(paths[0]):
+        by_rank[0 if trace.rank is None else trace.rank].append(trace)
+    for rank, traces in sorted(by_rank.items()):
+        traces.sort(key=_precedence)
+        if len(traces) > 1:
+            others = ", ".join(name_of(other.path) for other in traces[1:])
+            details = {"rank": rank, "files": len(traces), "kind": what, "others": others}
+            if written_at_ns(traces[0].path):
                 details["case"] = FindingCase.LAST_WRITTEN
-            findings.append(Finding(FindingCode.RANK_CLAIMED_TWICE, paths[0], details=details))
-    return {rank: paths[0] for rank, paths in by_rank.items()}, findings
+            findings.append(Finding(FindingCode.RANK_CLAIMED_TWICE, traces[0].path, details=details))
+    return {rank: traces[0] for rank, traces in by_rank.items()}, findings
 
 
-def _without_partner(kinetos: dict[int, str], ets: dict[int, str]) -> list[Finding]:
+def _precedence(trace: Found) -> tuple[bool, bool, int]:
+    """Order of the files of one rank, the used one first."""
+    return trace.label != "", trace.path.endswith(_DATABASE), -written_at_ns(trace.path)
+
+
+def _without_partner(kinetos: dict[int, Found], ets: dict[int, Found]) -> list[Finding]:
     findings = [
-        Finding.of(FindingCode.NO_KINETO, ets[rank], rank=rank) for rank in sorted(set(ets) - set(kinetos))
+        Finding.of(FindingCode.NO_KINETO, ets[rank].path, rank=rank)
+        for rank in sorted(set(ets) - set(kinetos))
     ]
     if ets:
         findings += [
-            Finding.of(FindingCode.NO_ET, kinetos[rank], rank=rank)
+            Finding.of(FindingCode.NO_ET, kinetos[rank].path, rank=rank)
             for rank in sorted(set(kinetos) - set(ets))
         ]
     return findings

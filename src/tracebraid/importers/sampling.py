@@ -50,7 +50,8 @@ def origin_of_header(rank: int, path: str, header: Mapping[str, Any]) -> RankOri
 
 def _origin(files: RankFiles, manifest: Mapping[str, Any]) -> RankOrigin:
     assert files.kineto is not None, "a rank is opened by its Kineto trace"
-    found = origin_of_header(files.rank, files.kineto, _header(files.kineto))
+    # The header of a file of several ranks is that of one of them.
+    found = origin_of_header(files.rank, files.kineto, {} if files.label else _header(files.kineto))
     host = found.host or str(manifest.get("host") or "")
     return RankOrigin(files.rank, host, found.groups or _groups(manifest.get("process_groups")))
 

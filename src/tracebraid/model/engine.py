@@ -185,14 +185,14 @@ class _Ask(LoadingWork, Generic[T]):
         question: the question.
         kept: ranks that are open in this process; another process opens its own.
         annotation: marks steps.
-        ranks: the rank of each Kineto trace by its name or path.
+        ranks: the ranks of each Kineto trace by its name or path.
         judge: finds the gaps of ranks.
     """
 
     question: Callable[[LinkedTrace], T]
     kept: Mapping[int, Stage[LinkedTrace]]
     annotation: str
-    ranks: Mapping[str | None, int]
+    ranks: Mapping[str | None, frozenset[int]]
     judge: Judge | None
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> _Answered[T]:
@@ -209,7 +209,9 @@ class _Ask(LoadingWork, Generic[T]):
     def answered(self, linked: LinkedTrace) -> _Answered[T]:
         """Answer for a rank."""
         path, stated = linked.timeline.path, linked.rank
-        if self.ranks.get(path, stated) != stated and stated in self.ranks.values():
+        if stated not in self.ranks.get(path, {stated}) and any(
+            stated in ranks for ranks in self.ranks.values()
+        ):
             return _Answered(stated, path, ())
         value = self.question(linked)
         return _Answered(stated, path, (value,), linked.known_findings)
@@ -257,7 +259,10 @@ class RankPass:
         self._seen: dict[int, str] = {}
         self._conflicting: list[tuple[int, _Answered[Any]]] = []
         wanted = frozenset(ranks) if job.unreadable is Unreadable.SKIP else ()
-        self._files = {files.kineto: files.rank for files in job.files if files.rank in wanted}
+        self._files: dict[str | None, frozenset[int]] = {}
+        for files in job.files:
+            if files.rank in wanted:
+                self._files[files.kineto] = self._files.get(files.kineto, frozenset()) | {files.rank}
 
     def ask(self, ranks: Sequence[int], question: Callable[[LinkedTrace], T]) -> Iterator[tuple[int, T]]:
         """Yield the answers of some ranks, each with the rank of its files."""
@@ -483,7 +488,7 @@ class Job:
         question: Callable[[LinkedTrace], T],
         ranks: Sequence[int],
         progress: Progress | None,
-        paths: Mapping[str | None, int],
+        paths: Mapping[str | None, frozenset[int]],
     ) -> Iterator[Outcome[_Answered[T]]]:
         """Run a question on some ranks; see `RankPass`."""
         kept = {rank: stage for rank, stage in self._kept.items() if stage.is_computed}

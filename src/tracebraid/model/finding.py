@@ -57,6 +57,10 @@ class FindingCase(str, Enum):
     SIMILAR_PROGRAM_IN_PART = "similar-program-in-part"
     NO_HOST_OP = "no-host-op"
     NO_REASON = "no-reason"
+    NUMBERED_IN_ORDER = "numbered-in-order"
+    """Ranks of a merged file whose labels state no rank."""
+    MERGED_LEFT_OUT = "merged-left-out"
+    """A merged file beside the files of its ranks."""
     FILE_LEFT_OUT = "file-left-out"
     LAST_WRITTEN = "last-written"
     OTHER_NAMES = "other-names"
@@ -218,6 +222,11 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.SIMILAR_PROGRAM_IN_PART: MATCHED_BY_ALIGNMENT + _SIMILAR + _IN_PART,
     _CASE.NO_HOST_OP: "the Kineto trace has no host op",
     _CASE.NO_REASON: "device events without operator, of {events:,}",
+    _CASE.NUMBERED_IN_ORDER: (
+        "it holds {ranks} ranks, each with its own ids: pids that begin with {labels} are read as rank {numbers}, "
+        "numbered in the order of {axes}"
+    ),
+    _CASE.MERGED_LEFT_OUT: "skipped: it holds ranks {numbers}, which have files of their own here",
     _CASE.FILE_LEFT_OUT: "skipped: its rank is unknown, and there are {files} {kind}",
     _CASE.LAST_WRITTEN: ("rank {rank} has {files} {kind}; the latest is used, skipped: {others}"),
     _CASE.OTHER_NAMES: (

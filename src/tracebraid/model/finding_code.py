@@ -512,6 +512,12 @@ class FindingCode(str, Enum):
         "neither the file nor its name states a rank; assumed to be rank 0",
         _RANK,
     )
+    MERGED_RANKS = (
+        "merged-ranks",
+        _NOTE,
+        "it holds {ranks} ranks, each with its own ids: pids that begin with {labels} are read as rank {numbers}",
+        "A label such as [rank 3] states a rank; a file for each rank keeps what the headers say of it",
+    )
     RANKS_CHOSEN = (
         "ranks-chosen",
         _NOTE,

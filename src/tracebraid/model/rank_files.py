@@ -26,11 +26,13 @@ class RankFiles:
         rank: the rank.
         kineto: path of the Kineto trace; None if there is none.
         et: path of the Execution Trace; None if there is none.
+        label: what the pids of the rank begin with in a Kineto trace of several ranks; "" in one of its own.
     """
 
     rank: int
     kineto: str | None
     et: str | None
+    label: str = ""
 
 
 class RanksDone(float):

@@ -108,6 +108,11 @@ class ArrayFile:
             return self._cut_complete(self._whole, chunk_bytes)
         return self._cut_stream(chunk_bytes)
 
+    def head(self) -> bytes:
+        """The first bytes of the array, usually with some of its objects; before `chunks` is called."""
+        whole, start = (self._read, 0) if self._whole is None else (self._whole, self.start)
+        return bytes(whole[start : start + _FIRST_OBJECT_BYTES])
+
     def view(self, chunk: Chunk) -> bytes:
         """The bytes of a chunk."""
         if chunk.data is not None:

@@ -39,6 +39,7 @@ from tracebraid.importers.json_stream.recover import (
     recover,
     with_null_numbers,
 )
+from tracebraid.importers.merged import split_pid
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME
 from tracebraid.model.column import INT64_NULL, Column, Kind, Table
 from tracebraid.model.finding import FindingCase, Issue, Loss
@@ -565,22 +566,41 @@ class EventColumns:
     old_categories: dict[str, int] = field(default_factory=dict)
 
 
-def decode_events(data: bytes, start: int, first_key: bytes, seen: SeenKeys) -> EventColumns:
-    """Decode the events of a chunk."""
+def decode_events(data: bytes, start: int, first_key: bytes, seen: SeenKeys, label: str = "") -> EventColumns:
+    """Decode the events of a chunk, or those of the rank with a label in a file of several ranks."""
+    if label and label.encode() not in data:
+        data = b""
     with paused_collector():
         try:
-            return _columns_of(*read_events(data, start, first_key), seen)
+            return _columns_of(*read_events(data, start, first_key), seen, label)
         except RecursionError:
             # An event was nested so deeply that it could be read once, but not again from a deeper call.
-            return _columns_of(*read_each(data, start, first_key), seen)
+            return _columns_of(*read_each(data, start, first_key), seen, label)
 
 
 def _columns_of(
-    events: list[Any], positions: EventPositions, issues: list[Issue], seen: SeenKeys
+    events: list[Any], positions: EventPositions, issues: list[Issue], seen: SeenKeys, label: str
 ) -> EventColumns:
-    chunk = _Chunk(events, phases_of(events), positions, EventColumns(issues=issues), seen)
+    phases = phases_of(events)
+    if label:
+        phases.codes[_of_others(events, label)] = -1
+    chunk = _Chunk(events, phases, positions, EventColumns(issues=issues), seen)
     _fill(chunk)
     return chunk.result
+
+
+def _of_others(events: list[Any], label: str) -> list[int]:
+    """The events whose pid has another label or none; the others lose theirs."""
+    pids: dict[object, tuple[str, str]] = {}
+    others = []
+    for i, event in enumerate(events):
+        if (split := pids.get(event.pid)) is None:
+            split = pids[event.pid] = split_pid(event.pid)
+        if split[0] == label:
+            event.pid = split[1]
+        else:
+            others.append(i)
+    return others
 
 
 @dataclass

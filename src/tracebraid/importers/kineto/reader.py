@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from tracebraid.importers.frames import findings_of, frame_of, groups_of_kineto
 from tracebraid.importers.json_stream.chunks import ArrayFile, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.decode import BASE_LIMIT_NS, EventColumns, after_base
+from tracebraid.importers.merged import split_pid
+from tracebraid.model.capture_facts import METADATA
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME, Category, Role, categories_of
 from tracebraid.model.collectives import library_of
 from tracebraid.model.column import Kind
@@ -147,6 +149,8 @@ def _listed(values: Iterable[object]) -> str:
     return ", ".join(first[:_SHOWN]) + (", ..." if len(first) > _SHOWN else "")
 
 
+_OF_ONE_PROCESS = ("host_name", "trace_id", "traceName", METADATA)
+"""Members of a header that say something about one process."""
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -163,33 +167,60 @@ def read_timeline(
     Raises:
         InputError: the file cannot be read, is no trace, or is an Execution Trace.
     """
+    return read_rank(path, None, "", processes, progress)
+
+
+def read_rank(
+    path: str | Path,
+    rank: int | None,
+    label: str,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Timeline:
+    """Read a Kineto trace, see `read_timeline`, or from one of several ranks the rank whose pids have a label.
+
+    Args:
+        path: the file.
+        rank: the number of the rank with the label; not used without one.
+        label: what the pids begin with; "" where the file is of one rank.
+        processes: as in `read_timeline`.
+        progress: as in `read_timeline`.
+    """
     source = open_source(path, database=True)
     if source.is_database:
         from tracebraid.importers.nsys.reader import read_nsys
 
         return read_nsys(path, progress)
-    return timeline_of(open_array(source), processes, progress)
+    return timeline_of(open_array(source), processes, progress, rank if label else None, label)
 
 
-def timeline_of(file: ArrayFile, processes: int | None = None, progress: Progress | None = None) -> Timeline:
-    """Read an opened file, see `read_timeline`."""
+def timeline_of(
+    file: ArrayFile,
+    processes: int | None = None,
+    progress: Progress | None = None,
+    rank: int | None = None,
+    label: str = "",
+) -> Timeline:
+    """Read an opened file, see `read_rank`."""
     if file.array == "nodes":
         raise WrongTraceError(
             file.source.path,
             "this is an Execution Trace, but a Kineto trace was expected",
             "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); are the two swapped?",
         )
-    chunks = decode_file(file, processes or worth_processes(file), progress)
+    chunks = decode_file(file, processes or worth_processes(file), progress, label=label)
+    if rank is not None:
+        file.header = _header_of_rank(file.header, rank)
     if any(text == _ASCEND for chunk in chunks for _, _, _, text in chunk.names):
         raise InputError(
             file.source.path,
             "this is a trace_view.json of the profiler of Ascend, of which the work of devices is not read",
             "Tracebraid reads the traces of torch.profiler, and what Nsight Systems exported",
         )
-    return _timeline(file, chunks)
+    return _timeline(file, chunks, rank)
 
 
-def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
+def _timeline(file: ArrayFile, chunks: list[EventColumns], rank_of_label: int | None) -> Timeline:
     path = file.source.path
     base_ns, base_findings = _base_time(file)
     base_findings += _without_zero_times(path, chunks)
@@ -199,8 +230,15 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
         base_findings.append(Finding.of(FindingCode.BASE_TIME, path, case=case, times=too_late))
     if tables["events"].is_empty() and tables["flows"].is_empty() and tables["other_events"].is_empty():
         _refuse_if_no_events(file, chunks)
+    if _is_of_several_processes(tables):
+        from tracebraid.importers.kineto.processes import refuse_several_processes
+
+        refuse_several_processes(path, tables, rank_of_label is not None)
     tables, impossible = _without_impossible_durations(path, tables)
     rank, world, rank_findings = _rank_and_world(file)
+    if rank_of_label is not None:
+        rank, rank_findings = rank_of_label, []
+        world = None if world is not None and rank >= world else world
     findings = findings_of(file, [issue for chunk in chunks for issue in chunk.issues])
     return Timeline(
         path=path,
@@ -220,6 +258,20 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns]) -> Timeline:
         ),
         size_bytes=file.source.size_bytes,
     )
+
+
+def _is_of_several_processes(tables: dict[str, pl.DataFrame]) -> bool:
+    """Return whether pids have a label of a rank, or several processes ran ops."""
+    pids = {
+        lane: (pid, text) for lane, pid, text in tables["lanes"].select("lane", "pid", "pid_text").iter_rows()
+    }
+    distinct = set(pids.values())
+    if any(split_pid(text)[0] for _, text in distinct):
+        return True
+    if len(distinct) < 2:
+        return False
+    ops = tables["events"].filter(pl.col("category") == Category.CPU_OP.value)
+    return len({pids[lane] for lane in ops.get_column("lane").unique()}) > 1
 
 
 def _refuse_if_no_events(file: ArrayFile, chunks: list[EventColumns]) -> None:
@@ -389,6 +441,24 @@ def _base_time(file: ArrayFile) -> tuple[int, list[Finding]]:
     if isinstance(value, int) and 0 <= value < BASE_LIMIT_NS:
         return value, []
     return 0, [Finding.of(FindingCode.BASE_TIME, file.source.path, value=value)]
+
+
+def _header_of_rank(header: Mapping[str, object], rank: int) -> dict[str, object]:
+    """The header of a file of several ranks as it holds for one; what it says of another is left out."""
+    found = header.get("distributedInfo")
+    info: dict[str, Any] = found if isinstance(found, dict) else {}
+    if str(info.get("rank")) == str(rank):
+        return dict(header)
+    groups = info.get("pg_config")
+    shared = [group for group in groups if _has(group, rank)] if isinstance(groups, list) else groups
+    known = {name: value for name, value in header.items() if name not in _OF_ONE_PROCESS}
+    return known | {"distributedInfo": {**info, "rank": rank, "pg_config": shared}} if info else known
+
+
+def _has(group: object, rank: int) -> bool:
+    """Return whether a listed process group has a rank; an empty list means all ranks."""
+    ranks = group.get("ranks") if isinstance(group, dict) else None
+    return isinstance(ranks, list) and (not ranks or rank in ranks)
 
 
 def _rank_and_world(file: ArrayFile) -> tuple[int, int | None, list[Finding]]:
