@@ -41,6 +41,11 @@ __all__ = [
 ]
 
 
+def sentences(problem: str, advice: str) -> str:
+    """Join a problem and its advice; one that ends with an advice of its own needs no further stop."""
+    return f"{problem}{'' if problem.endswith(('.', '?', '!')) else '.'} {advice}"
+
+
 class TracebraidError(Exception):
     """The root of all errors that Tracebraid raises on purpose."""
 
@@ -62,7 +67,7 @@ class InputError(TracebraidError):
         self.advice = advice
         self.where = where
         location = f", {where}" if where else ""
-        super().__init__(f"{path}{location}: {problem}. {advice}")
+        super().__init__(f"{path}{location}: {sentences(problem, advice)}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.problem, self.advice, self.where)
@@ -117,7 +122,7 @@ class OutputError(TracebraidError):
         self.path = path
         self.problem = problem
         self.advice = advice
-        super().__init__(f"{path}: {problem}. {advice}")
+        super().__init__(f"{path}: {sentences(problem, advice)}")
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.path, self.problem, self.advice)

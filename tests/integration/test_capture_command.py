@@ -165,6 +165,12 @@ def captured(folder: Path, *arguments: str) -> Json:
     return proven(folder)[0]
 
 
+def codes_of(folder: Path) -> list[str]:
+    """What a check says, but of durations."""
+    codes = [one.finding.code.value for one in tracebraid.check(folder).diagnoses]
+    return [code for code in codes if code != "warm-up-recorded"]
+
+
 @pytest.mark.full
 def test_a_program_that_asks_for_torch_before_it_imports_it(tmp_path: Path) -> None:
     """As libraries do that can go without it."""
@@ -221,7 +227,8 @@ def test_a_training_is_recorded_in_place_of_the_evaluation_before_it(tmp_path: P
     names = tracebraid.open(tmp_path)[0].timeline.events.get_column("name").cast(str)
     assert names.str.contains("Optimizer.step#SGD.step").sum() == 3
     evaluation = {"counted_by": "module", "name": "Sequential", "training": False, "followed": False}
-    assert {**evaluation, "steps": 30} in manifest["loops"]
+    evaluated = {**evaluation, "steps": 30, "longest": 30, "threads": 1}
+    assert any(loop.items() >= evaluated.items() for loop in manifest["loops"])
 
 
 @pytest.mark.full
@@ -270,20 +277,64 @@ def test_why_nothing_was_captured_is_told_apart(tmp_path: Path, word: str, said:
 
 
 @pytest.mark.full
-def test_processes_of_one_rank_do_not_write_over_each_other(tmp_path: Path) -> None:
+def test_processes_of_one_rank_are_captured_apart(tmp_path: Path) -> None:
     one = f"{sys.executable} {PROGRAM} plain"
-    done = capture_command(tmp_path, "sh", "-c", f"{one} && {one}", options=("--no-check",))
+    done = capture_command(tmp_path, "sh", "-c", f"{one} && {one}")
     assert (done.returncode, done.stdout) == (0, "done\ndone\n"), done.stderr
-    assert "the file exists, from another run or another process of the same rank" in done.stderr
-    proven(tmp_path)
-    assert manifest_of(tmp_path)["steps_seen"] == 12
+    assert "process_1: recorded steps 7 to 9 of 12" in done.stderr
+    assert codes_of(tmp_path) == ["process-chosen"]
+    (tmp_path / "process_1").rename(tmp_path / "other")
+    for folder in (tmp_path, tmp_path / "other"):
+        proven(folder)
+        assert manifest_of(folder)["steps_seen"] == 12
+
+
+@pytest.mark.full(keep=1)
+@pytest.mark.parametrize("fails_at", [3, 8], ids=["before the window", "inside it"])
+def test_of_a_job_that_is_started_anew_the_attempt_that_ran_is_captured(
+    tmp_path: Path, fails_at: int
+) -> None:
+    torchrun = [*TORCHRUN[:-1], "1", "--max-restarts", "2"]
+    done = capture_command(tmp_path, *torchrun, PROGRAM, "restarted", str(fails_at), options=("--no-check",))
+    assert done.returncode == 0, done.stderr
+    assert "1 process died before its window was whole (RuntimeError)" in done.stderr
+    assert files_of(tmp_path) == ["kineto_trace_0.json.gz", "manifest_0.json", "torch_et_0.json.gz"]
+    (manifest,) = proven(tmp_path)
+    assert (manifest["attempt"], manifest["steps_seen"], manifest["windows"][0]["steps"]) == (
+        1,
+        12,
+        [7, 8, 9],
+    )
+    (died,) = manifest["died_before"]
+    assert (died["attempt"], died["steps_seen"], died["ended_by"]) == (0, fails_at + 1, "RuntimeError")
+
+
+@pytest.mark.full
+def test_calls_on_a_thread_each_are_captured(tmp_path: Path) -> None:
+    manifest = captured(tmp_path, PROGRAM, "thread_per_call")
+    assert (manifest["steps_seen"], manifest["windows"][0]["steps"]) == (60, [7, 8, 9])
+    assert_sound(tmp_path)
+    assert codes_of(tmp_path) == []
+    done = capture_command(
+        tmp_path / "memory", sys.executable, PROGRAM, "thread_per_call", options=("--memory",)
+    )
+    assert "60 steps of Sequential on 60 threads" in done.stderr
+    assert "ore steps" not in done.stderr
+
+
+@pytest.mark.full
+def test_a_window_opens_and_closes_outside_of_backward(tmp_path: Path) -> None:
+    """Optimizers that step in its hooks count the steps; warnings of PyTorch's collector would end the program."""
+    done = capture_command(tmp_path, sys.executable, "-W", "error", PROGRAM, "in_hooks", PYTHONWARNINGS="")
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    (linked,) = assert_sound(tmp_path)
+    assert manifest_of(tmp_path)["steps_seen"] == 20
+    assert codes_of(tmp_path) == []
+    per_step = tracebraid.analyses.ops(linked, per_step=True).filter(name="Optimizer.step#AdamW.step")
+    assert set(per_step.get_column("count")) == {4}
 
 
 # --- How `tracebraid capture -- COMMAND` ends: as the command does, also where that goes wrong -------
-
-
-def codes_of(folder: Path) -> list[str]:
-    return [one.finding.code for one in tracebraid.check(folder).diagnoses]
 
 
 @pytest.mark.full

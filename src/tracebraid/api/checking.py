@@ -20,14 +20,15 @@ from tracebraid.api.stored_jobs import is_store, open_store
 from tracebraid.api.traces import Progress as TracesProgress
 from tracebraid.api.traces import ReadAndLink, link
 from tracebraid.ctrl_c import raised_outside_polars
-from tracebraid.errors import ArgumentError, CaptureWarning, InputError, ProgramError
+from tracebraid.errors import ArgumentError, CaptureWarning, InputError, ProgramError, sentences
 from tracebraid.filesystem.choose import archive_of, file_system_of, with_files
 from tracebraid.filesystem.interface import Entry, Kind
-from tracebraid.filesystem.paths import shown
+from tracebraid.filesystem.paths import joined, shown
 from tracebraid.importers.discovery import (
     find_rank_files,
     is_candidate,
     manifests_of,
+    processes_of,
     ranks_in_file,
     size_beside,
     windows_of,
@@ -239,6 +240,24 @@ def check(
 
 
 def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
+    """Check the capture in a folder, and those of further processes of its ranks in folders inside."""
+    processes = [] if only_rank is not None else processes_of(folder.path, folder.inside)
+    ranks, findings = _check_capture(folder, only_rank, run, is_alone=not processes)
+    for name, path in processes:
+        inside = _Folder(path, tuple(file_system_of(path).entries(path)))
+        of_process, more = _check_capture(inside, None, run, is_alone=False)
+        ranks += [
+            replace(checked, window=joined(name, checked.window) if checked.window else name)
+            for checked in of_process
+        ]
+        findings += more
+    return Check(str(folder.path), tuple(ranks), diagnose([with_text_path(finding) for finding in findings]))
+
+
+def _check_capture(
+    folder: _Folder, only_rank: int | None, run: _Run, is_alone: bool
+) -> tuple[list[CheckedRank], list[Finding]]:
+    """Check one process of each rank."""
     where, inside = folder.path, folder.inside
     manifests, findings = manifests_of(where, only_rank) if inside else ([], [])
     for file, content in manifests:
@@ -247,6 +266,9 @@ def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
     if windows[0][0] and _has_traces(inside):
         findings.append(Finding(FindingCode.BESIDE_WINDOWS, where))
         windows = [("", where), *windows]
+    if not is_alone and not windows[0][0] and not _has_traces(inside):
+        # Else the traces of a process inside would be found as those of this folder.
+        return [], findings
     ranks: list[CheckedRank] = []
     for name, path in windows:
         window = _Window(name, path)
@@ -268,7 +290,7 @@ def _check_folder(folder: _Folder, only_rank: int | None, run: _Run) -> Check:
         ranks += window.ranks
     if only_rank is not None and not ranks and not manifests:
         raise InputError(where, f"there is no rank {only_rank}", "Check the folder")
-    return Check(str(where), tuple(ranks), diagnose([with_text_path(finding) for finding in findings]))
+    return ranks, findings
 
 
 def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
@@ -506,27 +528,35 @@ def settings_of(out_dir: str | Path, schedule: dict[str, int], options: dict[str
 
 
 def recorded_by_rank(out_dir: str | Path) -> tuple[Recorded, ...]:
-    """Return the recording of each rank from its manifest; ranks without a recording are skipped."""
-    found = []
-    for _, content in manifests_of(str(out_dir))[0]:
-        windows = [window for window in content.get("windows", []) if window.get("files")]
-        if windows:
-            found.append(
-                Recorded(
-                    rank=content.get("rank", 0),
-                    steps=tuple(step for window in windows for step in window.get("steps", ())),
-                    steps_seen=content.get("steps_seen", 0),
-                    counted_by=content.get("steps_counted_by", ""),
-                    loop=content.get("loop") or "",
-                    loops=tuple(content.get("loops") or ()),
-                    traced_to_untraced=content.get("overhead", {}).get("traced_to_untraced"),
-                    has_device=bool(content.get("devices")),
-                    lost=tuple(
-                        str(window["failure"]) for window in content["windows"] if window.get("failure")
-                    ),
-                )
-            )
-    return tuple(sorted(found, key=lambda recorded: recorded.rank))
+    """Return the recording of each rank from its manifest, of further processes of a rank too.
+
+    Those without a recording are skipped.
+    """
+    out = with_files(out_dir)
+    folders = [("", out), *processes_of(out)]
+    found = [_recorded(content, name) for name, folder in folders for _, content in manifests_of(folder)[0]]
+    return tuple(recorded for recorded in found if recorded is not None)
+
+
+def _recorded(manifest: Mapping[str, Any], folder: str) -> Recorded | None:
+    windows = [window for window in manifest.get("windows", []) if window.get("files")]
+    if not windows:
+        return None
+    return Recorded(
+        rank=manifest.get("rank", 0),
+        steps=tuple(step for window in windows for step in window.get("steps", ())),
+        steps_seen=manifest.get("steps_seen", 0),
+        counted_by=manifest.get("steps_counted_by", ""),
+        loop=manifest.get("loop") or "",
+        loops=tuple(manifest.get("loops") or ()),
+        traced_to_untraced=manifest.get("overhead", {}).get("traced_to_untraced"),
+        has_device=bool(manifest.get("devices")),
+        lost=tuple(str(window["failure"]) for window in manifest["windows"] if window.get("failure")),
+        folder=folder,
+        ended_by=manifest.get("ended_by"),
+        attempt=manifest.get("attempt", 0),
+        died=tuple(died.get("ended_by") for died in manifest.get("died_before", ())),
+    )
 
 
 def _check_own(capture: Capture) -> None:
@@ -542,4 +572,4 @@ def _check_own(capture: Capture) -> None:
     for diagnosis in capture.checked.diagnoses:
         # A window that is lost was reported when that happened.
         if diagnosis.severity is Severity.ERROR and diagnosis.finding.code is not FindingCode.WINDOW_LOST:
-            warnings.warn(f"{diagnosis.finding}. {diagnosis.advice}", CaptureWarning, stacklevel=5)
+            warnings.warn(sentences(str(diagnosis.finding), diagnosis.advice), CaptureWarning, stacklevel=5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,7 @@ from tracebraid.cli.commands import Group, command
 from tracebraid.cli.output import note, say_error
 from tracebraid.errors import InputError, TracebraidError
 from tracebraid.model.capture_outcome import CaptureOutcome
-from tracebraid.reports.capture import nothing_text, recorded_text
+from tracebraid.reports.capture import nothing_text, recorded_texts
 from tracebraid.reports.check import diagnosis_text, verdict
 
 
@@ -87,9 +88,12 @@ def _report(outcome: CaptureOutcome, check: bool) -> None:
     checked = api.check(out) if check else None
     recorded = api.recorded_by_rank(out)
     if recorded:
-        note(f"tracebraid: {recorded_text(recorded, checked)}")
-    for problem in sorted({process.problem for process in outcome.notes if process.problem}):
-        note(f"tracebraid: a process was not captured: {problem}")
+        for text in recorded_texts(recorded, checked):
+            note(f"tracebraid: {text}")
+    problems = Counter(process.problem for process in outcome.notes if process.problem)
+    for problem, count in sorted(problems.items()):
+        what = "a process was" if count == 1 else f"{count} processes were"
+        note(f"tracebraid: {what} not captured: {problem}")
     if checked is None:
         for reason in sorted({reason for rank in recorded for reason in rank.lost}):
             note(f"tracebraid: a window is lost: {reason}")

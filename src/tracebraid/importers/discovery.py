@@ -19,7 +19,7 @@ from tracebraid.filesystem.paths import is_url, joined, name_of, parent_of, show
 from tracebraid.importers.json_stream.chunks import open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.merged import labels_in, ranks_of_labels
-from tracebraid.model.capture_facts import COSTS
+from tracebraid.model.capture_facts import COSTS, PROCESS
 from tracebraid.model.finding import Finding, FindingCase, Loss
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.op_schema import is_arrow
@@ -178,6 +178,7 @@ def _shown(names: Sequence[str]) -> str:
 
 
 _WINDOW = "window_"
+_PROCESS_NAME = re.compile(PROCESS + r"\d+")
 _WINDOW_NAME = re.compile(r"window_\d+")
 _MANIFEST_NAME = re.compile(r"manifest_.*\.json", re.DOTALL)
 _RECORDERS = ("native", "torch")
@@ -192,6 +193,17 @@ def windows_of(folder: str, inside: Iterable[Entry] | None = None) -> list[tuple
     ]
     names.sort(key=lambda name: (int(name.removeprefix(_WINDOW)), name))
     return [(name, joined(folder, name)) for name in names] or [("", folder)]
+
+
+def processes_of(folder: str, inside: Iterable[Entry] | None = None) -> list[tuple[str, str]]:
+    """Return name and path of the folder of each further process of a capture's ranks, by number."""
+    names = [
+        entry.name
+        for entry in (file_system_of(folder).entries(folder) if inside is None else inside)
+        if entry.kind is Kind.FOLDER and _PROCESS_NAME.fullmatch(entry.name)
+    ]
+    names.sort(key=lambda name: (int(name.removeprefix(PROCESS)), name))
+    return [(name, joined(folder, name)) for name in names]
 
 
 def choose_window(
@@ -513,6 +525,7 @@ def _rank_files(folder: str, window: int | None) -> tuple[tuple[RankFiles, ...],
     kinetos, more = _by_rank([trace for trace in traces if trace.kind == KINETO], "Kineto traces")
     ets, others = _by_rank([trace for trace in traces if trace.kind == ET], "Execution Traces")
     not_exported = _not_exported(folder, inside)
+    others += _other_processes(folder, inside)
     findings += [*paired, *more, *others, *_without_partner(kinetos, ets), *not_exported]
     if not kinetos:
         raise _no_kineto(folder, traces, has_reports=bool(not_exported))
@@ -525,6 +538,15 @@ def ranks_in_file(path: str) -> tuple[tuple[RankFiles, ...], tuple[Finding, ...]
     found, findings = sniff(path)
     ranks = tuple(_files_of_rank(trace.rank or 0, trace, None) for trace in found if trace.label)
     return ranks, tuple(findings) if ranks else ()
+
+
+def _other_processes(folder: str, inside: Iterable[Entry]) -> list[Finding]:
+    """A finding that names the folders of further processes of the same ranks."""
+    names = [name for name, _ in processes_of(folder, inside)]
+    if not names:
+        return []
+    details = {"processes": len(names) + 1, "names": ", ".join(names)}
+    return [Finding(FindingCode.PROCESS_CHOSEN, shown(folder), details=details)]
 
 
 def trace_files(paths: Sequence[str | Path]) -> list[str]:

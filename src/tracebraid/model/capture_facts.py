@@ -15,6 +15,9 @@ METADATA = "tracebraid"
 COSTS = "recording_costs"
 """Member of the manifest, and of the facts once it is read, that contains `RecordingCosts`."""
 
+PROCESS = "process_"
+"""Name of the folder of a further process of a rank, without its number."""
+
 INPUTS_OF_OP = 4
 """Inputs, scalars included, that the cost of an operator covers: those of `aten::add` with a result."""
 

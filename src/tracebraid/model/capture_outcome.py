@@ -30,6 +30,10 @@ class NothingCaptured(Enum):
     """A process ended by an exception before the first window."""
     TOO_FEW_STEPS = "too-few-steps"
     """The loop was over before the first window."""
+    OTHER_THREADS = "other-threads"
+    """The steps were taken on several threads, of which only one is recorded."""
+    SHORT_LOOPS = "short-loops"
+    """Each module or optimizer took too few steps, and another one followed."""
     KILLED = "killed"
     """A process ended without Python's own end."""
     OWN_CAPTURE = "own-capture"
@@ -56,6 +60,13 @@ class ProcessNote:
         compiled: whether torch.compile was at work.
         windows: how many windows were written.
         exception: the type of the exception that ended it; "" where none did.
+        started: when the process was started, as the system says it; "" if unknown.
+        rank: its rank; None before its first step.
+        attempt: how often torchrun had restarted it; None outside of torchrun.
+        process: its number among the captured processes of its rank; None before it has one.
+        steps_seen: number of steps of the followed loop.
+        whole: whether all its windows were written.
+        ended_by: how its capture ended: `end`, an exception or a signal; None before.
     """
 
     pid: int
@@ -68,6 +79,13 @@ class ProcessNote:
     compiled: bool = False
     windows: int = 0
     exception: str = ""
+    started: str = ""
+    rank: int | None = None
+    attempt: int | None = None
+    process: int | None = None
+    steps_seen: int = 0
+    whole: bool = False
+    ended_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -103,6 +121,10 @@ class Recorded:
         lost: reasons for missing windows.
         loops: all loops that were seen, as `ProcessNote.loops`.
         has_device: whether its process has a device, which may be behind its host.
+        folder: the folder of its process, relative to that of the capture; "" of the first process of the rank.
+        ended_by: how its capture ended: `end`, an exception or a signal; None if the process was killed since.
+        attempt: how often the program was started before.
+        died: how the processes of this rank ended that died before without a whole capture; None: killed.
     """
 
     rank: int
@@ -114,3 +136,7 @@ class Recorded:
     lost: tuple[str, ...] = ()
     loops: tuple[dict[str, Any], ...] = ()
     has_device: bool = False
+    folder: str = ""
+    ended_by: str | None = "end"
+    attempt: int = 0
+    died: tuple[str | None, ...] = ()

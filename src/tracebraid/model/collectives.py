@@ -294,6 +294,9 @@ _COALESCED = re.compile(r"(?<=\w)_coalesced_?$")
 _LIBRARIES = (("rccl", "RCCL"), ("gloo", "gloo"), ("nccl", "NCCL"), ("mpi", "MPI"), ("ucc", "UCC"))
 """Backends by the prefix of their ranges: `gloo:all_reduce`."""
 
+BACKEND_RANGE = r"^\w+:[^:]"
+"""Names that backends give to the range in which they communicate: `gloo:all_reduce`; ops have `::`."""
+
 _ALGORITHM = re.compile(r"_(RING|TREE|COLLNET_DIRECT|COLLNET_CHAIN|COLLNET|NVLS_TREE|NVLS|PAT)(?:_|$|\()")
 _PROTOCOL = re.compile(r"_(LL128|LL|SIMPLE)(?:_|$|\()")
 

@@ -96,6 +96,11 @@ class FindingCase(str, Enum):
     FRAME_LENGTH = "frame-length"
     """An impossible message length in an `.et` file."""
     MESSAGE_CUT = "message-cut"
+    ANNOTATION_OPEN = "annotation-open"
+    """An annotation of the program among the operators that were open at the end of the window."""
+    STOPPED_BEFORE_WINDOW = "stopped-before-window"
+    """An exception or a signal ended the loop before its window."""
+    STOPPED_IN_WINDOW = "stopped-in-window"
 
     def __str__(self) -> str:
         """The case itself, in f-strings too, on each version of Python."""
@@ -277,9 +282,21 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     ),
     _CASE.FRAME_LENGTH: "a message claims {length:,} bytes: the file is damaged from here on; write it again",
     _CASE.MESSAGE_CUT: "the file ends within a message: it is truncated; write it again",
+    _CASE.ANNOTATION_OPEN: "operators and annotations still open when the profiler stopped: {names}",
+    _CASE.STOPPED_BEFORE_WINDOW: "nothing was recorded in {steps} steps, then the loop was stopped ({ended_by})",
+    _CASE.STOPPED_IN_WINDOW: "the loop was stopped inside the window ({ended_by}), which has steps {steps}",
     _CASE.METRIC_NAME_TAKEN: "the metric of the entry point {entry} is skipped: another metric is called {name}",
 }
 """Sentences of codes that have several."""
+
+_DONE_EARLIER = "See why it ended there; lower skip_first, wait or warmup to be done earlier"
+
+CASE_ADVICE: dict[FindingCase, str] = {
+    _CASE.ANNOTATION_OPEN: "End annotations of your own before the step ends",
+    _CASE.STOPPED_BEFORE_WINDOW: _DONE_EARLIER,
+    _CASE.STOPPED_IN_WINDOW: _DONE_EARLIER,
+}
+"""Advice on cases that is not that of their code."""
 
 _CHOSEN = (
     "{names} of {iterations} iterations in the {trace} (by {marks}) was matched: {agreement:.1%} of the ops agree in "
@@ -376,6 +393,12 @@ class Finding:
     def message(self) -> str:
         """Return the sentence for people; programs use the code."""
         return finding_sentence(self.code, self.details)
+
+    @property
+    def advice(self) -> str:
+        """Return what to do about it."""
+        case = self.details.get("case")
+        return CASE_ADVICE.get(case, self.code.advice) if isinstance(case, FindingCase) else self.code.advice
 
     def __str__(self) -> str:
         """One line for people."""

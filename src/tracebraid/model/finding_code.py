@@ -409,8 +409,7 @@ class FindingCode(str, Enum):
         "op-unfinished",
         _NOTE,
         "operators still open when the profiler stopped: {names}",
-        "Nothing for communication and other work in flight at the end of the window; end annotations of your own "
-        "before the step ends",
+        "Nothing: communication and other work in flight at the end of the window has no end in the trace",
     )
     # Ids and links
     NO_RECORD_FUNCTION_IDS = (
@@ -697,14 +696,20 @@ class FindingCode(str, Enum):
     WINDOW_INCOMPLETE = (
         "window-incomplete",
         _WARNING,
-        "the loop ended inside the window ({ended_by}), which has steps {steps}",
-        "The loop ended inside the window: run more steps, or lower `active`",
+        "the loop ended inside the window, which has steps {steps}",
+        "Run more steps, or lower `active`",
     )
     WINDOW_CHOSEN = (
         "window-chosen",
         _NOTE,
         "the capture has {windows} windows ({names}); this is {chosen}",
         "`--window N`, or `tracebraid.open(path, window=N)`, opens another one",
+    )
+    PROCESS_CHOSEN = (
+        "process-chosen",
+        _NOTE,
+        "{processes} processes of the same rank were captured; this is the first, the others are in {names}",
+        "Open the folder of another one to read it",
     )
     WINDOW_LOST = (
         "window-lost",

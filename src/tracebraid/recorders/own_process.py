@@ -5,6 +5,27 @@ for another one leaves its session open, with which the process ends by SIGSEGV.
 """
 
 from _thread import get_ident
-from posix import getpid
+from contextlib import suppress
+from pathlib import Path
+from posix import getpid, kill
 
-__all__ = ["get_ident", "getpid"]
+__all__ = ["get_ident", "getpid", "started_at"]
+
+_ENDED = ("Z", "X")
+"""States of a process that has ended, and that its parent has not heard of."""
+
+
+def started_at(pid: int) -> str:
+    """Return when a process was started, in the system's own terms; "" if it has ended.
+
+    A number that the system has given to another process since is told apart by that, on Linux.
+    """
+    with suppress(OSError, IndexError):
+        # The name of a process may have any character.
+        of_process = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        return "" if of_process[0] in _ENDED else of_process[19]
+    with suppress(OSError):
+        if not Path("/proc/self").exists():
+            kill(pid, 0)
+            return "running"
+    return ""

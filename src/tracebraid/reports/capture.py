@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
+from tracebraid.model.capture_facts import PROCESS
 from tracebraid.model.capture_outcome import CaptureOutcome, NothingCaptured, Recorded
-from tracebraid.model.check import Check
+from tracebraid.model.check import Check, CheckedRank
 from tracebraid.model.printable import printable
 
 _IN_CODE = (
@@ -52,6 +54,14 @@ _NOTHING: dict[NothingCaptured, tuple[str, str]] = {
         "Run more steps, or lower --skip-first, --wait or --warmup. If these are not the intended steps: "
         "--steps-by optimizer or --steps-by module",
     ),
+    NothingCaptured.OTHER_THREADS: (
+        "it took {}, of which --memory, --nsys and old versions of torch record one",
+        "Leave --memory and --nsys out",
+    ),
+    NothingCaptured.SHORT_LOOPS: (
+        "its {} at most, and the steps of each are a loop of their own, which ended before the window began",
+        f"Lower --skip-first, --wait or --warmup. Or: {_IN_CODE}",
+    ),
     NothingCaptured.KILLED: (
         "process {} was killed, or exited without Python's finalisation, before its window ended",
         "Look at its log; lower --skip-first, --wait or --warmup to be done earlier",
@@ -69,19 +79,49 @@ def nothing_text(outcome: CaptureOutcome) -> tuple[str, str]:
     """Explain why nothing was recorded, and what to do."""
     assert outcome.nothing is not None, "something was recorded"
     what, advice = _NOTHING[outcome.nothing]
-    detail = outcome.detail
+    # What the folder's own files are called stands behind its path.
+    detail = outcome.detail.removeprefix(f"{outcome.out_dir}: ").removeprefix(f"{outcome.out_dir}/")
     if outcome.nothing is NothingCaptured.PATH_REPLACED and detail:
         detail = f" ({detail})"
     return printable(f"nothing was captured: {what.format(detail)}"), advice
 
 
-def recorded_text(ranks: Sequence[Recorded], check: Check | None) -> str:
-    """Summarise a recording in one line: steps, their source, operators, and the overhead."""
+def recorded_texts(recorded: Sequence[Recorded], check: Check | None) -> list[str]:
+    """Summarise a recording, in a line for each process of a rank: steps, their source, operators, and the overhead."""
+    folders = sorted({one.folder for one in recorded}, key=lambda folder: (len(folder), folder))
+    texts = [
+        _recorded_text(folder, [one for one in recorded if one.folder == folder], check) for folder in folders
+    ]
+    died = Counter(ended_by for one in recorded for ended_by in one.died)
+    if died:
+        count = sum(died.values())
+        how = ", ".join(
+            f"{ended_by or 'killed'}{f' {n} times' if n > 1 else ''}" for ended_by, n in died.items()
+        )
+        attempts = sorted({one.attempt for one in recorded if one.died})
+        of_attempts = f"attempt{'s' if len(attempts) > 1 else ''} {', '.join(map(str, attempts))}"
+        what = (
+            "process died before its window was whole"
+            if count == 1
+            else "processes died before their windows were whole"
+        )
+        texts.append(
+            printable(f"{count} {what} ({how}); {of_attempts}, counted from 0, was recorded after that")
+        )
+    return texts
+
+
+def _recorded_text(folder: str, ranks: Sequence[Recorded], check: Check | None) -> str:
     first = ranks[0]
-    words = [f"recorded {_steps(first.steps)} of {first.steps_seen}"]
+    at_least = "at least " if first.ended_by is None else ""
+    words = [f"recorded {_steps(first.steps)} of {at_least}{first.steps_seen}"]
     words.append(f"counted by {first.counted_by}{f' ({first.loop})' if first.loop else ''}")
     if check is not None:
-        ops = sum(rank.coverage.et_nodes.total for rank in check.ranks if rank.coverage is not None)
+        ops = sum(
+            rank.coverage.et_nodes.total
+            for rank in check.ranks
+            if rank.coverage is not None and _process_of(rank) == folder
+        )
         words.append(f"{ops:,} operators")
     costs = [rank.traced_to_untraced for rank in ranks if rank.traced_to_untraced is not None]
     # Below 1 the steps that were compared differ by more than recording costs.
@@ -94,7 +134,17 @@ def recorded_text(ranks: Sequence[Recorded], check: Check | None) -> str:
         if loop["followed"] and loop["counted_by"] != first.counted_by
     ]
     of_ranks = f"{len(ranks)} ranks " if len(ranks) > 1 else ""
-    return printable(of_ranks + ", ".join(words))
+    return printable(f"{folder + ': ' if folder else ''}{of_ranks}{', '.join(words)}")
+
+
+def _process_of(rank: CheckedRank) -> str:
+    """The folder of the process of a checked rank."""
+    first = rank.window.partition("/")[0]
+    return first if first.startswith(PROCESS) else ""
+
+
+_SHOWN_RUNS = 4
+"""Maximum ranges of steps in a line: a capture may have hundreds of windows."""
 
 
 def _steps(steps: Sequence[int]) -> str:
@@ -105,5 +155,7 @@ def _steps(steps: Sequence[int]) -> str:
             runs[-1][1] = step
         else:
             runs.append([step, step])
+    if len(runs) > _SHOWN_RUNS:
+        return f"{len(steps)} steps in {len(runs)} windows, from {runs[0][0]} to {runs[-1][1]},"
     shown = ", ".join(str(low) if low == high else f"{low} to {high}" for low, high in runs)
     return f"step{'s' if len(steps) > 1 else ''} {shown}"

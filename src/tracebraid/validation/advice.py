@@ -62,4 +62,4 @@ def diagnose(findings: Iterable[Finding]) -> tuple[Diagnosis, ...]:
 
 def diagnosis_of(finding: Finding) -> Diagnosis:
     """A finding with its weight and advice."""
-    return Diagnosis(finding, finding.code.severity, finding.code.advice)
+    return Diagnosis(finding, finding.code.severity, finding.advice)

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from tracebraid.model.category import Category
+from tracebraid.model.collectives import BACKEND_RANGE
 from tracebraid.model.coverage import Coverage, OrphanReason
 from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
@@ -17,6 +19,10 @@ from tracebraid.model.timeline import Timeline
 
 _HARDLY = 0.5
 """Coverage below which two traces hardly overlap (heuristic)."""
+_IS_PROGRAMS_RANGE = (as_text("category") == Category.USER_ANNOTATION.value) & ~as_text("name").str.contains(
+    BACKEND_RANGE
+)
+"""An annotation that the program opened, and not a backend as it communicates."""
 _OTHER_ORIGIN = {FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK, FindingCode.ANOTHER_WINDOW}
 
 
@@ -114,7 +120,10 @@ def _unfinished(timeline: Timeline) -> list[Finding]:
         return []
     names = timeline.events.filter(pl.col("event_id").is_in(open_ops.get_column("event_id").implode()))
     shown = ", ".join(names.get_column("name").cast(pl.String).unique(maintain_order=True).head(3).to_list())
-    return [Finding.of(FindingCode.OP_UNFINISHED, timeline.path, count=open_ops.height, names=shown)]
+    details: dict[str, object] = {"names": shown}
+    if names.filter(_IS_PROGRAMS_RANGE).height:
+        details["case"] = FindingCase.ANNOTATION_OPEN
+    return [Finding(FindingCode.OP_UNFINISHED, timeline.path, count=open_ops.height, details=details)]
 
 
 def _launches(linked: LinkedTrace) -> list[Finding]:

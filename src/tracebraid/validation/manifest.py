@@ -18,17 +18,25 @@ def manifest_findings(
     """Find problems that a manifest reports, and differences from the files beside it."""
     found = []
     windows = _dicts(manifest.get("windows"))
+    ended_by = manifest.get("ended_by")
+    # Further steps help where nothing stopped the loop.
+    is_stopped = ended_by not in ("end", None)
     if not any(_dicts(window.get("files")) for window in windows):
-        seen = manifest.get("steps_seen")
-        found.append(Finding.of(FindingCode.NOTHING_RECORDED, path, steps=seen))
+        details = {"steps": manifest.get("steps_seen"), "ended_by": ended_by}
+        if is_stopped:
+            details["case"] = FindingCase.STOPPED_BEFORE_WINDOW
+        found.append(Finding(FindingCode.NOTHING_RECORDED, path, details=details))
     for window in windows:
         steps = window.get("steps") or []
         if window.get("failure"):
-            failure = window["failure"]
+            # The path of the folder stands before it already.
+            failure = str(window["failure"]).removeprefix(f"{parent_of(path)}/")
             found.append(Finding.of(FindingCode.WINDOW_LOST, path, steps=steps, failure=failure))
         elif not window.get("complete"):
-            ended_by = manifest.get("ended_by")
-            found.append(Finding.of(FindingCode.WINDOW_INCOMPLETE, path, ended_by=ended_by, steps=steps))
+            details = {"steps": steps, "ended_by": ended_by}
+            if is_stopped:
+                details["case"] = FindingCase.STOPPED_IN_WINDOW
+            found.append(Finding(FindingCode.WINDOW_INCOMPLETE, path, details=details))
         found += [
             _lost(path, finding)
             for finding in _dicts(window.get("findings"))

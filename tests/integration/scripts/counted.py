@@ -1,5 +1,6 @@
 """Programs whose steps are not plain to see: `counted.py WORD`."""
 
+import os
 import sys
 import threading
 
@@ -138,6 +139,53 @@ def profiled() -> None:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
         plain()
     print(sum(event.key == "aten::addmm" for event in profiler.key_averages()))
+
+
+def thread_per_call() -> None:
+    """Sixty calls, each on a thread of its own, which all live to the end."""
+    model, may_end = tiny.make_model().eval(), threading.Event()
+
+    def answer(done: threading.Event) -> None:
+        with torch.inference_mode():
+            model(torch.ones(3, 4))
+        done.set()
+        may_end.wait()
+
+    threads = []
+    for _ in range(60):
+        done = threading.Event()
+        threads.append(threading.Thread(target=answer, args=(done,)))
+        threads[-1].start()
+        done.wait()
+    may_end.set()
+    for thread in threads:
+        thread.join()
+
+
+def in_hooks() -> None:
+    """Twenty passes, in which an optimizer for each parameter steps as soon as its gradient is there."""
+    model = tiny.make_model()
+    optimizers = {one: torch.optim.AdamW([one], foreach=False) for one in model.parameters()}
+
+    def step(parameter: torch.Tensor) -> None:
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for parameter in model.parameters():
+        parameter.register_post_accumulate_grad_hook(step)
+    for _ in range(20):
+        model(torch.ones(3, 4)).sum().backward()
+
+
+def restarted() -> None:
+    """Twelve steps, but in torchrun's attempt 0 the eighth fails, where it is to fail."""
+    fails = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
+    model = tiny.make_model()
+    optimizer = tiny.make_optimizer(model)
+    for number in range(12):
+        tiny.train(model, optimizer)
+        if fails and number == int(sys.argv[2]):
+            raise RuntimeError("flaky node")
 
 
 globals()[sys.argv[1]]()

@@ -97,6 +97,29 @@ def test_a_capture_that_is_not_in_the_main_thread_takes_nothing_over() -> None:
     assert handlers() == DEFAULTS
 
 
+def test_a_signal_during_a_write_on_another_thread_comes_to_the_main_thread_again(
+    termination: Termination, log: list[str]
+) -> None:
+    writes, may_end = threading.Event(), threading.Event()
+
+    def write() -> None:
+        with termination.held():
+            writes.set()
+            may_end.wait()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    writes.wait()
+    signal.raise_signal(signal.SIGTERM)
+    assert log == []
+    may_end.set()
+    thread.join()
+    # It was sent once more, with our handler in place.
+    assert log == ["?"]
+    signal.raise_signal(signal.SIGTERM)
+    assert log == ["?", "finished: SIGTERM", "killed by SIGTERM"]
+
+
 # --- Ctrl-C -----------------------------------------------------------------------------------------
 
 

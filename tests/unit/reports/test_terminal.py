@@ -13,6 +13,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from tracebraid.errors import InputError
 from tracebraid.model.answers import BREAKDOWN, KERNELS, LAUNCHERS, OPS, STRAGGLER_METRICS, Launcher
 from tracebraid.model.answers.graph import StragglerMetric
 from tracebraid.model.capture_outcome import CaptureOutcome, NothingCaptured, Recorded
@@ -21,7 +22,7 @@ from tracebraid.model.coverage import Count, Coverage, OrphanKind, OrphanReason,
 from tracebraid.model.file_info import DeviceSource, FileInfo
 from tracebraid.model.finding import reason_sentence
 from tracebraid.model.graph import Residual
-from tracebraid.reports.capture import nothing_text, recorded_text
+from tracebraid.reports.capture import nothing_text, recorded_texts
 from tracebraid.reports.critical_path import why
 from tracebraid.reports.straggler_metrics import straggler_parts
 from tracebraid.reports.terminal import (
@@ -391,13 +392,46 @@ def test_no_two_causes_have_the_same_words() -> None:
 
 def test_what_was_recorded_is_one_line_of_steps_loop_and_cost() -> None:
     first = Recorded(0, (7, 8, 9, 15), 20, "optimizer", "SGD", 1.94)
-    line = recorded_text([first, Recorded(1, (7, 8), 20, "optimizer", "SGD", None)], None)
+    (line,) = recorded_texts([first, Recorded(1, (7, 8), 20, "optimizer", "SGD", None)], None)
     assert "\n" not in line
     for words in ("2 ranks", "7 to 9, 15", "20", "optimizer", "SGD", "1.9 times as long"):
         assert words in line
     assert "on the host" not in line
     # A device may have been behind: then nobody timed its steps.
-    assert "1.9 times as long on the host" in recorded_text([replace(first, has_device=True)], None)
+    assert "1.9 times as long on the host" in recorded_texts([replace(first, has_device=True)], None)[0]
+
+
+def test_each_process_of_a_rank_has_a_line_and_the_dead_have_one_together() -> None:
+    first = Recorded(0, (7, 8, 9), 20, "optimizer", "SGD", None, attempt=1, died=("RuntimeError", None))
+    second = replace(first, folder="process_1", died=("RuntimeError",))
+    own, of_second, died = recorded_texts([second, first], None)
+    assert own.startswith("recorded steps 7 to 9 of 20")
+    assert of_second.startswith("process_1: recorded steps 7 to 9 of 20")
+    for words in ("3 processes died", "RuntimeError 2 times", "killed", "attempt 1"):
+        assert words in died
+
+
+@pytest.mark.parametrize(("ended_by", "said"), [("end", "of 20,"), (None, "of at least 20,")])
+def test_steps_of_a_process_that_was_killed_are_a_lower_bound(ended_by: str | None, said: str) -> None:
+    (line,) = recorded_texts([Recorded(0, (7,), 20, "optimizer", "SGD", None, ended_by=ended_by)], None)
+    assert said in line
+
+
+def test_many_windows_are_one_range() -> None:
+    steps = tuple(step for window in range(100) for step in (window * 8 + 7, window * 8 + 8))
+    (line,) = recorded_texts([Recorded(0, steps, 900, "optimizer", "SGD", None)], None)
+    assert "200 steps in 100 windows, from 7 to 800" in line
+
+
+def test_a_detail_names_the_folder_once_and_ends_once() -> None:
+    for detail in (
+        "/tmp/out: it cannot be written (No space left). Is the disk full?",
+        "/tmp/out/a.json: x. Is the disk full?",
+    ):
+        words = nothing_text(CaptureOutcome(0, "/tmp/out", NothingCaptured.REFUSED, detail))
+        said = str(InputError("/tmp/out", *words))
+        assert said.count("/tmp/out") == 1
+        assert "?." not in said
 
 
 def test_a_loop_that_was_too_short_is_told_where_another_was_recorded() -> None:
@@ -405,5 +439,5 @@ def test_a_loop_that_was_too_short_is_told_where_another_was_recorded() -> None:
         {"counted_by": "optimizer", "name": "Adam", "training": True, "steps": 4, "followed": True},
         {"counted_by": "module", "name": "Net", "training": False, "steps": 30, "followed": False},
     )
-    assert "Adam" in recorded_text([Recorded(0, (7,), 30, "module", "Net", None, (), loops)], None)
-    assert "Adam" not in recorded_text([Recorded(0, (7,), 30, "optimizer", "SGD", None, (), loops)], None)
+    assert "Adam" in recorded_texts([Recorded(0, (7,), 30, "module", "Net", None, (), loops)], None)[0]
+    assert "Adam" not in recorded_texts([Recorded(0, (7,), 30, "optimizer", "SGD", None, (), loops)], None)[0]

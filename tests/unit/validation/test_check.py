@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tracebraid
 from tests.builders import Json, node
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, codes, diagnosis, lay, ran, shuffled, step
@@ -52,6 +53,32 @@ def test_a_sound_capture_links_and_nothing_is_found(tmp_path: Path) -> None:
     ]
     assert {Path(one.et or "").name for one in checked.ranks} == {"torch_et_0.json", "torch_et_1.json"}
     assert all(one.coverage is not None and one.coverage.share == 1.0 for one in checked.ranks)
+
+
+def test_further_processes_of_a_rank_are_checked_and_said_to_be_there(tmp_path: Path) -> None:
+    folders = [tmp_path, *(tmp_path / f"process_{number}" for number in (2, 10))]
+    for folder in folders:
+        folder.mkdir(exist_ok=True)
+        tell(lay(folder))
+    checked = check(tmp_path)
+    assert [one.window for one in checked.ranks] == ["", "process_2", "process_10"]
+    assert codes(checked) == ["process-chosen"]
+    (chosen,) = tracebraid.open(tmp_path).findings
+    assert (chosen.details["processes"], chosen.details["names"]) == (3, "process_2, process_10")
+    assert not tracebraid.open(folders[1]).findings
+    (folders[2] / "torch_et_0.json").write_text("no trace")
+    assert not check(tmp_path).links
+
+
+def test_a_first_process_without_traces_does_not_hide_the_others(tmp_path: Path) -> None:
+    tell(tmp_path)
+    for number in (1, 2):
+        folder = tmp_path / f"process_{number}"
+        folder.mkdir()
+        tell(lay(folder))
+    checked = check(tmp_path)
+    assert [one.window for one in checked.ranks] == ["process_1", "process_2"]
+    assert codes(checked) == ["nothing-recorded"]
 
 
 def test_warnings_and_notes_do_not_keep_a_capture_from_linking(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def window(**more: Any) -> dict[str, Any]:
 
 
 def found_with_manifest(folder: Path, *windows: Any, **more: Any) -> list[Finding]:
-    told = {"steps_seen": 10, "ended_by": "exit", "windows": list(windows), **more}
+    told = {"steps_seen": 10, "ended_by": "end", "windows": list(windows), **more}
     return manifest_findings(told, str(folder / "manifest_0.json"), sizes_in(folder))
 
 
@@ -244,6 +244,32 @@ def test_a_window_that_the_loop_left_early_is_incomplete_with_what_ended_it(fold
     (one,) = found_with_manifest(folder, window(complete=False), ended_by="SIGTERM")
     assert one.code == "window-incomplete"
     assert "(SIGTERM)" in one.message
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "advised"), [("end", True), ("RuntimeError", False), ("SIGTERM", False)]
+)
+@pytest.mark.parametrize("windows", [[], [window(complete=False)]], ids=["before", "inside"])
+def test_more_steps_are_advised_where_nothing_stopped_the_loop(
+    folder: Path, windows: Any, ended_by: str, advised: bool
+) -> None:
+    (one,) = found_with_manifest(folder, *windows, ended_by=ended_by)
+    assert ("more steps" in one.advice) == advised
+
+
+@pytest.mark.parametrize(
+    ("shown", "advised"),
+    [
+        ({}, False),
+        ({"cat": "user_annotation"}, True),
+        ({"cat": "user_annotation", "name": "gloo:all_reduce"}, False),
+    ],
+    ids=["op", "annotation", "backend"],
+)
+def test_advice_about_annotations_comes_where_the_program_opened_them(shown: Json, advised: bool) -> None:
+    still_open = {**ran("after", 600, 100, 13, finished="false"), **shown}
+    unfinished = [one for one in found([*EVENTS[:-1], still_open]) if one.code == "op-unfinished"]
+    assert ["annotations of your own" in one.advice for one in unfinished] == [advised]
 
 
 @pytest.mark.parametrize("code", ["execution-trace-unfinished", "execution-trace-empty"])

@@ -14,7 +14,7 @@ from tracebraid.analysis.device import event_columns, fetched, rows_of_events
 from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.time.breakdown import HOST, work_events
 from tracebraid.model.category import Role
-from tracebraid.model.collectives import CollectiveType, GroupEvidence, type_of
+from tracebraid.model.collectives import BACKEND_RANGE, CollectiveType, GroupEvidence, type_of
 from tracebraid.model.device_peaks import COMMUNICATION
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
@@ -323,16 +323,13 @@ def _elements(shape: Any, kind: Any) -> int | None:
     return sum(size for size in tensors if size is not None)
 
 
-_BACKEND_RANGE = r"^\w+:[^:]"
-"""Names that backends give to the range in which they communicate: `gloo:all_reduce`; ops have `::`."""
-
 _HOST_RANGE = r"^(?:gloo|mpi):[^:]"
 """Ranges of backends that communicate on the host, among these."""
 
 _BETWEEN_TWO = "(?i)send|recv"
 """Names of communication between two ranks."""
 
-_IS_RANGE = (pl.col("device") == HOST) & pl.col("name").str.contains(_BACKEND_RANGE)
+_IS_RANGE = (pl.col("device") == HOST) & pl.col("name").str.contains(BACKEND_RANGE)
 """Expression: whether an event is a range of a backend on the host."""
 
 _NEVER_NS = -(2**63)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,6 +66,14 @@ def wait_for_threads() -> None:
         if all(now[tid].sleeps and now[tid] == last.get(tid) for tid in inside):
             return
         last = now
+
+
+def wait_while(holds: Callable[[], bool]) -> None:
+    """Return when something no longer holds that other threads do, or after a second."""
+    for _ in range(round(_LIMIT_S / _POLL_S)):
+        if not holds():
+            return
+        sleep(_POLL_S)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,9 @@ from tracebraid.recorders.session.settings import Settings
 _COMPILER = "torch._inductor.config"
 """Input of `prepare_trace`."""
 
+_ALL_THREADS = "profile_all_threads"
+"""Option of a session, which older versions of torch lack."""
+
 
 class KinetoRecorder:
     """Kineto, with an observer that starts and stops at the same time.
@@ -191,6 +194,14 @@ def _experimental_config(all_threads: bool) -> object:
     A session of all threads records no allocations, so it is one or the other.
     """
     config = torch._C._profiler._ExperimentalConfig
-    wanted = {"enable_cuda_sync_events": True, "profile_all_threads": all_threads}
-    known = config.__init__.__doc__ or ""
-    return config(**{word: value for word, value in wanted.items() if word in known})
+    wanted = {"enable_cuda_sync_events": True, _ALL_THREADS: all_threads}
+    return config(**{word: value for word, value in wanted.items() if _is_option(word)})
+
+
+def records_all_threads(settings: Settings) -> bool:
+    """Return whether operators of all threads are recorded with these settings, by this version of torch."""
+    return not (settings.memory or settings.nsys) and _is_option(_ALL_THREADS)
+
+
+def _is_option(word: str) -> bool:
+    return word in (torch._C._profiler._ExperimentalConfig.__init__.__doc__ or "")

@@ -6,17 +6,21 @@ import atexit
 import multiprocessing.util
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from tracebraid.errors import TracebraidError
+from tracebraid.errors import CaptureError, TracebraidError
+from tracebraid.recorders.backends.kineto import records_all_threads
 from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.launcher.loops import Loop
 from tracebraid.recorders.launcher.notes import write_note
+from tracebraid.recorders.launcher.places import Places
 from tracebraid.recorders.launcher.step_watch import StepWatch
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.session.active import active_capture
 from tracebraid.recorders.session.capture import Capture
+from tracebraid.recorders.session.place import Place, restarts
 from tracebraid.recorders.session.progress import Counted
 from tracebraid.recorders.session.settings import Settings
 
@@ -40,8 +44,19 @@ class _Process:
     """The capture of one process, from the end of its first step on."""
 
     def __init__(self, settings: Settings) -> None:
-        self.watch = StepWatch(self._on_step, self._on_failure, settings.steps_by)
-        self._capture = Capture(settings, warn=self._say, is_guest=True)
+        of_one_thread = not records_all_threads(settings)
+        self.watch = StepWatch(self._on_step, self._on_failure, settings.steps_by, of_one_thread)
+        self._places = Places(Path(settings.out_dir))
+        self._capture = Capture(
+            settings,
+            at_end=lambda capture: self.note("ended"),
+            warn=self._say,
+            is_guest=True,
+            take_place=self._take_place,
+            wait_for_edge=self.watch.wait_for_backward,
+        )
+        self._capture.loops = self._loops
+        self._place: Place | None = None
         self._loop: Loop | None = None
         self._problem = ""
         self._noted: list[dict[str, Any]] = []
@@ -62,6 +77,12 @@ class _Process:
             compiled=bool(getattr(dynamo, "FRAME_COUNTER", 0)),
             windows=sum(bool(window["files"]) for window in self._capture.windows),
             exception=self._exception,
+            rank=None if self._loop is None else self._capture.rank,
+            attempt=restarts(),
+            process=None if self._place is None else self._place.process,
+            steps_seen=self._capture.steps_seen,
+            whole=self._capture.is_complete,
+            ended_by=self._capture.ended_by,
         )
 
     def end_with_python(self) -> None:
@@ -106,6 +127,18 @@ class _Process:
             self.watch.stop()
         self.note("recording")
 
+    def _take_place(self, rank: int, has_files: bool) -> Place | None:
+        try:
+            place = self._places.take(rank, has_files)
+        except CaptureError as error:
+            self._problem = str(error)
+            raise
+        if place is not None and place is not self._place:
+            self._place = place
+            # For processes that look for a place: this one may be killed.
+            self.note("recording")
+        return place
+
     def _on_failure(self, error: BaseException) -> None:
         """Stop watching, and close the open window, which would record to the end of the process."""
         self._say(f"the capture has ended: {_words(error)}")
@@ -124,7 +157,6 @@ class _Process:
             self._finish(self._exception or "end")
 
     def _finish(self, ended_by: str) -> None:
-        self._capture.loops = self._loops()
         self._capture.finish(ended_by)
         self.note("ended")
 

@@ -15,16 +15,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from tracebraid.errors import CaptureError
 from tracebraid.files import make_folder, refuse_existing
+from tracebraid.model.capture_facts import PROCESS
 from tracebraid.model.capture_outcome import CaptureOutcome, NothingCaptured, ProcessNote
 from tracebraid.recorders.launcher.notes import NOTES_VARIABLE, read_notes
 from tracebraid.recorders.launcher.nsys_command import nsys_command
 from tracebraid.recorders.session.numbered import numbered_folder
 from tracebraid.recorders.session.settings import Settings
 
-_FILES = ("manifest_*.json", "torch_et_*.json.gz", "kineto_trace_*.json.gz", "window_*")
+_FOLDERS = ("window_*", f"{PROCESS}[0-9]*")
+_FILES = ("manifest_*.json", "torch_et_*.json.gz", "kineto_trace_*.json.gz", *_FOLDERS)
 _PassesTo = Callable[[subprocess.Popen[bytes]], None]
 _CLOCK_S = 2.0
 """Seconds by which a file system's clock may lag: the resolution of FAT, the coarsest in use."""
@@ -79,7 +82,7 @@ def _run(command: Sequence[str], environment: dict[str, str]) -> int:
 
 def _has_files(out_dir: Path, since_s: float) -> bool:
     """Return whether a process of this run wrote traces: a manifest of this run lists files."""
-    for path in out_dir.glob("manifest_*.json"):
+    for path in (*out_dir.glob("manifest_*.json"), *out_dir.glob(f"{PROCESS}[0-9]*/manifest_*.json")):
         with suppress(OSError, ValueError, AttributeError, TypeError):
             windows = json.loads(path.read_bytes()).get("windows")
             if path.stat().st_mtime >= since_s - _CLOCK_S and any(window["files"] for window in windows):
@@ -88,11 +91,14 @@ def _has_files(out_dir: Path, since_s: float) -> bool:
 
 
 def _remove_earlier(out_dir: Path, since_s: float) -> None:
-    """Remove what an earlier capture left here and this one did not replace: other ranks, other windows.
+    """Remove what an earlier capture left here and this one did not replace: other ranks, windows and processes.
 
     It is done at the end, by age: launchers of other hosts may have begun before this one.
     """
-    for folder in (out_dir, *sorted(out_dir.glob("window_*"))):
+    inside = [
+        folder for pattern in (*_FOLDERS, f"{_FOLDERS[1]}/{_FOLDERS[0]}") for folder in out_dir.glob(pattern)
+    ]
+    for folder in (out_dir, *sorted(inside, reverse=True)):
         for path in (path for pattern in _FILES for path in folder.glob(pattern)):
             with suppress(OSError):
                 if path.is_file() and path.stat().st_mtime < since_s - _CLOCK_S:
@@ -215,10 +221,31 @@ def _of_watched(note: ProcessNote) -> tuple[NothingCaptured, str]:
         return NothingCaptured.EXCEPTION, note.exception
     followed = next((loop for loop in note.loops if loop.get("followed")), None)
     if followed is not None:
-        return NothingCaptured.TOO_FEW_STEPS, f"{followed['steps']} steps of {followed['name']}"
+        return _too_few(followed)
     if note.optimizers_made:
         return (NothingCaptured.OPTIMIZER_COMPILED if note.compiled else NothingCaptured.OPTIMIZER_UNSEEN), ""
     return NothingCaptured.NO_STEPS, ""
+
+
+def _too_few(loop: dict[str, Any]) -> tuple[NothingCaptured, str]:
+    """Explain a loop that did not reach the window: further steps do not help where each is in a loop of its own."""
+    name, longest = loop["name"], loop["longest"]
+    if loop["steps_elsewhere"]:
+        steps = loop["steps"] + loop["steps_elsewhere"]
+        return (
+            NothingCaptured.OTHER_THREADS,
+            f"{_counted(steps, 'step')} of {name} on {loop['threads']} threads",
+        )
+    if loop["objects"] > longest:
+        return (
+            NothingCaptured.SHORT_LOOPS,
+            f"{loop['objects']} objects of {name} took {_counted(longest, 'step')} each",
+        )
+    return NothingCaptured.TOO_FEW_STEPS, f"{_counted(longest, 'step')} of {name}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _isolated(command: Sequence[str]) -> tuple[NothingCaptured, str] | None:

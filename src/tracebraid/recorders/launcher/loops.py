@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
@@ -42,8 +43,10 @@ class Loop:
         kind: what ends its steps.
         name: the class of the optimizer or module.
         owner: returns that object; None once it is deleted.
-        thread: the thread that took its first step; others are not counted.
+        thread: the thread that took its first step.
         steps: how many have ended.
+        steps_elsewhere: how many have ended on other threads and do not count.
+        threads: the threads that took steps, up to `_KEPT`.
         since_followed: how many since the loop that is followed took its last one.
     """
 
@@ -52,6 +55,8 @@ class Loop:
     owner: Callable[[], Any]
     thread: int
     steps: int = 0
+    steps_elsewhere: int = 0
+    threads: set[int] = field(default_factory=set)
     since_followed: int = 0
 
 
@@ -60,18 +65,25 @@ class Loops:
 
     That is the first loop, until a loop of a greater kind takes a step; or until it is over before all its windows
     are recorded: its object is deleted, or another loop of its kind has taken many steps since its last.
+
+    Args:
+        of_one_thread: whether only the thread of its first step counts the steps of a loop.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of_one_thread: bool = False) -> None:
         self.followed: Loop | None = None
         self.has_all_windows = False
+        self._of_one_thread = of_one_thread
         self._loops: dict[tuple[int, LoopKind], Loop] = {}
-        self._forgotten: dict[tuple[LoopKind, str], int] = {}
+        self._forgotten: dict[tuple[LoopKind, str], _Forgotten] = {}
 
     def stepped(self, owner: object, kind: LoopKind, thread: int, may_follow: bool = True) -> Loop | None:
         """Count a step; returns its loop, if that is the followed one."""
         loop = self._loop_of(owner, kind, thread)
-        if loop.thread != thread:
+        if len(loop.threads) < _KEPT:
+            loop.threads.add(thread)
+        if self._of_one_thread and thread != loop.thread:
+            loop.steps_elsewhere += 1
             return None
         loop.steps += 1
         loop.since_followed += 1
@@ -79,29 +91,42 @@ class Loops:
             if not may_follow or not self._is_over(loop):
                 return None
             self.followed, self.has_all_windows = loop, False
-        for other in self._loops.values():
+        for other in list(self._loops.values()):
             other.since_followed = 0
         return loop
 
     def summary(self) -> list[dict[str, Any]]:
-        """The loops, the most steps first: `counted_by`, `name`, `training`, `steps`, `followed`."""
+        """The loops, the most steps first; those of deleted objects of a class as one.
+
+        Members: `counted_by`, `name`, `training`, `steps`, `followed`; `longest`: the most steps of one object;
+        `objects`: how many objects of this class took such steps; `threads`: how many threads took them;
+        `steps_elsewhere`: steps on other threads that do not count.
+        """
         self._forget()
-        rows = [(loop.kind, loop.name, loop.steps, loop is self.followed) for loop in self._loops.values()]
+        followed = self.followed
+        rows = [(loop, loop is followed, loop.steps) for loop in self._loops.values()]
         # A followed loop whose object was deleted is among the dropped ones, under its kind and name.
-        gone = self.followed if not any(is_followed for *_, is_followed in rows) else None
+        gone = followed if not any(is_followed for _, is_followed, _ in rows) else None
         rows += [
-            (kind, name, steps, gone is not None and (kind, name) == (gone.kind, gone.name))
-            for (kind, name), steps in self._forgotten.items()
+            (one.sum, gone is not None and (gone.kind, gone.name) == key, one.longest)
+            for key, one in self._forgotten.items()
         ]
+        objects = Counter((loop.kind, loop.name) for loop in self._loops.values())
+        for key, one in self._forgotten.items():
+            objects[key] += one.objects
         return [
             {
-                "counted_by": kind.counted_by,
-                "name": name,
-                "training": kind >= LoopKind.TRAINING_MODULE,
-                "steps": steps,
+                "counted_by": loop.kind.counted_by,
+                "name": loop.name,
+                "training": loop.kind >= LoopKind.TRAINING_MODULE,
+                "steps": loop.steps,
                 "followed": is_followed,
+                "longest": longest,
+                "objects": objects[loop.kind, loop.name],
+                "threads": len(loop.threads),
+                "steps_elsewhere": loop.steps_elsewhere,
             }
-            for kind, name, steps, is_followed in sorted(rows, key=lambda row: -row[2])
+            for loop, is_followed, longest in sorted(rows, key=lambda row: -row[0].steps)
         ]
 
     def _is_over(self, other: Loop) -> bool:
@@ -124,10 +149,28 @@ class Loops:
 
     def _forget(self) -> None:
         for key, loop in list(self._loops.items()):
-            if loop.owner() is None:
-                name = (loop.kind, loop.name)
-                self._forgotten[name] = self._forgotten.get(name, 0) + loop.steps
-                del self._loops[key]
+            if loop.owner() is None and self._loops.pop(key, None) is not None:
+                one = self._forgotten.setdefault(
+                    (loop.kind, loop.name), _Forgotten(Loop(loop.kind, loop.name, loop.owner, loop.thread))
+                )
+                one.add(loop)
+
+
+@dataclass
+class _Forgotten:
+    """Sums over the loops of deleted objects of a class."""
+
+    sum: Loop
+    objects: int = 0
+    longest: int = 0
+
+    def add(self, loop: Loop) -> None:
+        self.objects += 1
+        self.longest = max(self.longest, loop.steps)
+        self.sum.steps += loop.steps
+        self.sum.steps_elsewhere += loop.steps_elsewhere
+        if len(self.sum.threads) < _KEPT:
+            self.sum.threads |= loop.threads
 
 
 def _reference(owner: object) -> Callable[[], Any]:

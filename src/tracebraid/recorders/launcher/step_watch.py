@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
+from tracebraid.recorders.backends.grace_period import wait_while
 from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.launcher.loops import Loop, LoopKind, Loops
 from tracebraid.recorders.needs_torch import torch
-from tracebraid.recorders.own_process import get_ident
+from tracebraid.recorders.own_process import get_ident, getpid
+
+_NO_BACKWARD = -1
+"""PyTorch's number of the backward pass of a thread that runs none."""
+
+_JIT_TRACE = "torch.jit._trace"
+
+_PASSED_OVER = 16
+"""Ends of backward passes at which a step waits on for passes of other threads, of which one may always run."""
 
 
 class StepWatch:
@@ -19,7 +30,11 @@ class StepWatch:
 
     A step ends with the outermost `step()` of an optimizer. In a program that has none, it ends with a call of an
     outermost module; while there is an optimizer that has taken no step, nothing is followed. Code under
-    torch.compile is called unchanged.
+    torch.compile is called unchanged, and calls by which torch.jit.trace records a module and compares are no steps.
+
+    Steps of all threads count together, and one is reported at a time. One that ends inside a backward pass, as where
+    optimizers step in its hooks, is reported when that pass is over: operators of the pass are open before, and
+    warnings would reach the program as the pass's own. Steps within one backward pass are one.
 
     What fails here or in `on_step` stops the watch, and never the program.
 
@@ -27,6 +42,7 @@ class StepWatch:
         on_step: called with the followed loop; `loops` has all.
         on_failure: called with the exception, once the watch has stopped.
         steps_by: `auto`, or `optimizer` or `module` to follow only these.
+        of_one_thread: whether only the thread of its first step counts the steps of a loop.
     """
 
     def __init__(
@@ -34,8 +50,9 @@ class StepWatch:
         on_step: Callable[[Loop], None],
         on_failure: Callable[[BaseException], None],
         steps_by: str = "auto",
+        of_one_thread: bool = False,
     ) -> None:
-        self.loops = Loops()
+        self.loops = Loops(of_one_thread)
         self.optimizers_made = 0
         self._on_step = on_step
         self._on_failure = on_failure
@@ -47,6 +64,12 @@ class StepWatch:
         self._counts_modules = False
         self._unwatch_modules: Callable[[], None] = _nothing
         self._unwatch_optimizers: Callable[[], None] = _nothing
+        self._unwatch_backward: Callable[[], None] = _nothing
+        self._in_backward: set[int] = set()
+        self._ends_with_backward: Loop | None = None
+        self._passed_over = 0
+        self._traced: list[weakref.ref[Any]] = []
+        self._one_at_a_time = _LockOfProcess()
 
     def start(self) -> None:
         """Watch from now on. Where this torch lacks a hook, restore its classes and raise the error."""
@@ -54,6 +77,7 @@ class StepWatch:
             torch.compiler.is_compiling()
             self._watch_optimizers()
             self._watch_modules()
+            self._watch_backward()
         except BaseException:
             self.stop()
             raise
@@ -63,6 +87,11 @@ class StepWatch:
         self._stopped = True
         self._unwatch_modules()
         self._unwatch_optimizers()
+        self._unwatch_backward()
+
+    def wait_for_backward(self) -> None:
+        """Wait until no thread is inside a backward pass, for a second at most: one may wait for this thread."""
+        wait_while(lambda: bool(self._in_backward))
 
     def _fail(self, error: BaseException) -> None:
         self.stop()
@@ -133,6 +162,39 @@ class StepWatch:
         self._counts_modules = True
         self._unwatch_modules = undo
 
+    def _watch_backward(self) -> None:
+        """Observe the function that runs backward passes, in the two modules where torch itself replaces it."""
+        autograd = torch.autograd
+        modules = (autograd, autograd.graph)
+        if not all(hasattr(module, "_engine_run_backward") for module in modules):
+            return
+        run = autograd.graph._engine_run_backward
+
+        @functools.wraps(run)
+        def run_and_note(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return run(*args, **kwargs)
+            with _Nested(self._inside, "backward") as outermost:
+                if not outermost:
+                    return run(*args, **kwargs)
+                thread = get_ident()
+                self._in_backward.add(thread)
+                try:
+                    return run(*args, **kwargs)
+                finally:
+                    self._in_backward.discard(thread)
+                    if self._ends_with_backward is not None and not self._stopped:
+                        with self._guard:
+                            self._backward_ended()
+
+        def undo() -> None:
+            for module in modules:
+                if module._engine_run_backward is run_and_note:
+                    module._engine_run_backward = run
+
+        autograd._engine_run_backward = autograd.graph._engine_run_backward = run_and_note
+        self._unwatch_backward = undo
+
     def _optimizer_stepped(self, optimizer: Any) -> None:
         may_follow = self._steps_by != "module"
         if may_follow:
@@ -142,15 +204,53 @@ class StepWatch:
         self._count(optimizer, LoopKind.OPTIMIZER, may_follow)
 
     def _module_called(self, module: Any) -> None:
-        if getattr(self._inside, "optimizer", 0):
+        if getattr(self._inside, "optimizer", 0) or self._is_traced(module):
             return
         may_follow = self._steps_by == "module" or (self._steps_by == "auto" and not self._has_optimizer())
         self._count(module, _kind_of(module), may_follow)
 
     def _count(self, owner: Any, kind: LoopKind, may_follow: bool) -> None:
+        is_inside = bool(self._in_backward) and torch._C._current_graph_task_id() != _NO_BACKWARD
+        ending = self._ends_with_backward
+        if is_inside and ending is not None and ending.kind is kind and ending.owner() is owner:
+            return
         loop = self.loops.stepped(owner, kind, get_ident(), may_follow)
+        if loop is None:
+            return
+        if is_inside:
+            self._ends_with_backward = loop
+        else:
+            self._report(loop)
+
+    def _backward_ended(self) -> None:
+        """A backward pass is over: report the step that ended in it, or in one on another thread."""
+        # A pass runs on threads of devices too, so it is not known whose pass this was.
+        if self._in_backward and self._passed_over < _PASSED_OVER:
+            self._passed_over += 1
+            return
+        loop, self._ends_with_backward, self._passed_over = self._ends_with_backward, None, 0
         if loop is not None:
-            self._on_step(loop)
+            self._report(loop)
+
+    def _report(self, loop: Loop) -> None:
+        with self._one_at_a_time:
+            if not self._stopped:
+                self._on_step(loop)
+
+    def _is_traced(self, module: Any) -> bool:
+        """Return whether torch.jit.trace makes this call: it records one, and compares further ones with it."""
+        if torch._C._is_tracing():
+            self._traced = [
+                *(one for one in self._traced if one() is not None and one() is not module),
+                weakref.ref(module),
+            ]
+            return True
+        if not any(one() is module for one in self._traced):
+            return False
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_globals.get("__name__") != _JIT_TRACE:
+            frame = frame.f_back
+        return frame is not None
 
     def _has_optimizer(self) -> bool:
         while self._optimizers and self._optimizers[-1]() is None:
@@ -169,6 +269,21 @@ def _kind_of(module: Any) -> LoopKind:
 
 def _nothing() -> None:
     pass
+
+
+class _LockOfProcess:
+    """A lock of the threads of this process, which a forked child does not inherit; its owner may enter it again."""
+
+    def __init__(self) -> None:
+        self._pid, self._lock = getpid(), threading.RLock()
+
+    def __enter__(self) -> None:
+        if self._pid != getpid():
+            self._pid, self._lock = getpid(), threading.RLock()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
 
 
 class _Nested:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import ContextDecorator
+from contextlib import ContextDecorator, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -19,8 +19,9 @@ from tracebraid.recorders.backends.other_profilers import profiler_is_active
 from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.session.active import become_active, leave_active, refuse_second
-from tracebraid.recorders.session.manifest import manifest, manifest_path, write_manifest
+from tracebraid.recorders.session.manifest import files_of, manifest, manifest_path, write_manifest
 from tracebraid.recorders.session.numbered import numbered_folder
+from tracebraid.recorders.session.place import Place, TakePlace, left_by_dead, only_place
 from tracebraid.recorders.session.progress import Counted
 from tracebraid.recorders.session.recording import Recording, Target
 from tracebraid.recorders.session.settings import Settings
@@ -55,6 +56,9 @@ class Capture(ContextDecorator):
         warn: called with a message on each loss; by default it issues a `CaptureWarning`.
         is_guest: whether the program was started by `tracebraid capture`: then its own profilers and captures take
             precedence, and what comes after the last whole step is no step.
+        take_place: gives the folder of this process's files, among processes of the same rank; by default it is the
+            folder of the settings.
+        wait_for_edge: returns when a window may open or close.
     """
 
     def __init__(
@@ -63,16 +67,22 @@ class Capture(ContextDecorator):
         at_end: Callable[[Capture], None] | None = None,
         warn: Callable[[str], None] | None = None,
         is_guest: bool = False,
+        take_place: TakePlace | None = None,
+        wait_for_edge: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings = settings
         self.out_dir = Path(settings.out_dir)
         self.rank = 0
         self.checked: Check | None = None
-        self.loops: list[dict[str, Any]] = []
+        self.loops: Callable[[], list[dict[str, Any]]] = list
+        self.ended_by: str | None = None
         self.is_guest = is_guest
         self.has_stopped_for_other = False
         self._at_end = at_end
         self._warn = warn or _warn
+        self._take_place = take_place
+        self._wait_for_edge = wait_for_edge
+        self._place: Place | None = None
         self._recording = self._new_recording()
         self._pid: int | None = None
         self._has_manifest = False
@@ -115,9 +125,11 @@ class Capture(ContextDecorator):
         self._find_folder()
         # Building the native recorder takes some 15 seconds: it must not fall into a step.
         self.settings = replace(self.settings, recorder=choose(self.settings.recorder, self._warn))
-        if not self.settings.overwrite:
+        if not self.settings.overwrite and self._take_place is None:
             refuse_existing(self._targets())
         self._has_manifest = False
+        self._place = None
+        self.ended_by = None
         self._costs = {}
         self._pid = getpid()
         become_active(self)
@@ -170,8 +182,9 @@ class Capture(ContextDecorator):
         if not self._is_active:
             return
         with self._termination.held():
+            self.ended_by = ended_by
             # A loop that an exception or a signal ended was inside a step.
-            self._recording.end_step(is_step=ended_by != "end" and not self.is_guest)
+            self._recording.end_last_step(is_step=ended_by != "end" and not self.is_guest)
             self._recording.finish()
             if ended_by == "end" and not self.is_guest:
                 self._calibrate()
@@ -224,7 +237,8 @@ class Capture(ContextDecorator):
         return self._pid == getpid()
 
     def _new_recording(self) -> Recording:
-        return Recording(Target(self.out_dir, self.settings, self._locate), self._warn_of_loss)
+        target = Target(self.settings, self._place_of_window, self._clear_place, self._wait_for_edge)
+        return Recording(target, self._warn_of_loss)
 
     def _leave(self) -> None:
         self._pid = None
@@ -236,6 +250,30 @@ class Capture(ContextDecorator):
             self._world = world()
             self.rank = self._world.rank
         return self.rank
+
+    def _place_of_window(self) -> Place:
+        place = self._locate_place(has_files=True)
+        assert place is not None, "there is one, or an error"
+        return place
+
+    def _locate_place(self, has_files: bool) -> Place | None:
+        """Return the place of this process's files, by its current rank; None: others have all of them."""
+        rank = self._locate()
+        take = self._take_place
+        place = only_place(self.out_dir, rank) if take is None else take(rank, has_files)
+        if place is not None and (self._place is None or place.rank != self._place.rank):
+            self._place, self.out_dir = place, place.folder
+        return self._place if place is not None else None
+
+    def _clear_place(self) -> None:
+        """Remove what a dead process left in the place, before the first file is written there."""
+        place = self._place
+        if place is None or not place.replaces:
+            return
+        self._place = replace(place, replaces=False)
+        for path in (*files_of(place.folder, place.rank), *left_by_dead(place)):
+            with suppress(OSError):
+                path.unlink()
 
     def _find_folder(self) -> None:
         """Choose the folder of the files, and check that it is writable."""
@@ -269,8 +307,8 @@ class Capture(ContextDecorator):
         )
 
     def _targets(self) -> list[Path]:
-        target = Target(self.out_dir, self.settings, self._locate)
-        folders = [target.folder(number) for number in range(self.settings.schedule.repeat)]
+        target = self._recording.target
+        folders = [target.folder(self.out_dir, number) for number in range(self.settings.schedule.repeat)]
         pairs = [path for folder in folders for path in pair_of(folder, self.rank)]
         return [manifest_path(self.out_dir, self.rank), *pairs]
 
@@ -280,13 +318,21 @@ class Capture(ContextDecorator):
             "steps_counted_by": self.steps_counted_by,
             "loop": self._recording.progress.counted.name or None,
             "ended_by": ended_by,
-            "loops": self.loops,
+            "loops": self.loops(),
         }
-        data = manifest(self.settings, self._world, self._recording.progress.times, self.windows, ending)
-        data[COSTS] = self._costs or None
-        may_replace = self.settings.overwrite or self._has_manifest
+        has_files = self._recording.progress.has_files
         try:
-            if not may_replace and not self._recording.progress.has_files:
+            place = self._locate_place(has_files)
+            if place is None or (
+                place.replaces and not has_files and len(files_of(place.folder, place.rank)) > 1
+            ):
+                # Another process of this rank has recorded something, and this one nothing.
+                return
+            self._clear_place()
+            data = manifest(self.settings, self._world, place, self._recording.progress, ending)
+            data[COSTS] = self._costs or None
+            may_replace = self.settings.overwrite or self._has_manifest
+            if not may_replace and not has_files:
                 # Files that exist by now are another process's, and so is the name of the manifest beside them.
                 refuse_existing(self._targets())
             write_manifest(self.out_dir, data, may_replace)

@@ -7,6 +7,7 @@ import os
 import platform
 import socket
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from tracebraid.files import write_whole
 from tracebraid.model.finding import Finding
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.own_process import getpid
-from tracebraid.recorders.session.overhead import StepTimes
+from tracebraid.recorders.session.place import Place
+from tracebraid.recorders.session.progress import Progress
 from tracebraid.recorders.session.settings import Settings
 from tracebraid.recorders.session.window import Window
 from tracebraid.recorders.session.world import World, devices
@@ -65,14 +67,19 @@ def lost_window(failure: str) -> dict[str, Any]:
     return {"steps": [], "complete": False, "failure": failure, "files": [], "findings": []}
 
 
+def files_of(folder: Path, rank: int) -> list[Path]:
+    """The manifest of a rank, and the files that it lists; none where there is none, or it cannot be read."""
+    path = manifest_path(folder, rank)
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        windows = json.loads(path.read_bytes())["windows"]
+        return [path, *(folder / file["path"] for window in windows for file in window["files"])]
+    return []
+
+
 def manifest(
-    settings: Settings,
-    world: World,
-    times: StepTimes,
-    windows: list[dict[str, Any]],
-    ending: dict[str, Any],
+    settings: Settings, world: World, place: Place, progress: Progress, ending: dict[str, Any]
 ) -> dict[str, Any]:
-    """The manifest of a rank."""
+    """The manifest of a process."""
     return {
         "schema": SCHEMA,
         **surroundings(),
@@ -81,12 +88,15 @@ def manifest(
         "rank_from": world.source,
         "backend": world.backend,
         "process_groups": list(world.process_groups),
+        "process": place.process,
+        "attempt": place.attempt,
+        "died_before": list(place.died),
         "schedule": asdict(settings.schedule),
         "recorders": [settings.recorder, "nsys" if settings.nsys else "kineto"],
         "recorded": {"shapes": True, "stacks": settings.stacks, "memory": settings.memory},
         **ending,
-        "overhead": times.summary(),
-        "windows": windows,
+        "overhead": progress.times.summary(),
+        "windows": progress.windows,
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,6 +45,17 @@ class ProcessFacts:
     times: StepTimes
     facts: dict[str, Any] = field(default_factory=dict)
     _begun: _Counters | None = None
+    _step: dict[str, Any] = field(default_factory=dict)
+    _steps: list[dict[str, Any]] = field(default_factory=list)
+
+    def begin_step(self, number: int, name: str) -> None:
+        """A step begins: its annotation is opened next, on this thread."""
+        tid = threading.get_native_id()
+        self._step = {"step": number, "name": name, "tid": tid, "begin_ns": time.time_ns()}
+
+    def end_step(self) -> None:
+        """It is over: its annotation was closed just now, on any thread."""
+        self._steps.append({**self._step, "end_ns": time.time_ns()})
 
     def begin(self) -> None:
         """The window begins."""
@@ -55,6 +67,7 @@ class ProcessFacts:
         assert begun is not None, "begin() comes first"
         facts: dict[str, Any] = {
             **self.times.before(),
+            "steps": self._steps,
             "window_ns": ended.wall_ns - begun.wall_ns,
             "cpu_ns": ended.cpu_ns - begun.cpu_ns,
             "cpus": os.cpu_count(),

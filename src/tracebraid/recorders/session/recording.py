@@ -13,6 +13,7 @@ from tracebraid.recorders.backends.other_profilers import OtherProfilers
 from tracebraid.recorders.own_process import get_ident, getpid
 from tracebraid.recorders.session.calibration import measured_costs
 from tracebraid.recorders.session.manifest import lost_window, window_data
+from tracebraid.recorders.session.place import Place
 from tracebraid.recorders.session.progress import Counted, Progress
 from tracebraid.recorders.session.schedule import Action
 from tracebraid.recorders.session.settings import Settings
@@ -31,18 +32,20 @@ class Target:
     """Destination of the windows.
 
     Args:
-        out_dir: the folder of the capture.
         settings: what to record.
-        locate: returns this process's rank; called as a window opens.
+        locate: returns this process's place; called as a window opens.
+        clear: removes what a dead process left in a place; called before the first file is written there.
+        wait_for_edge: returns when a window may open or close.
     """
 
-    out_dir: Path
     settings: Settings
-    locate: Callable[[], int]
+    locate: Callable[[], Place]
+    clear: Callable[[], None]
+    wait_for_edge: Callable[[], None]
 
-    def folder(self, window: int) -> Path:
+    def folder(self, out_dir: Path, window: int) -> Path:
         """The folder of a window."""
-        return self.out_dir if self.settings.schedule.repeat == 1 else self.out_dir / f"window_{window}"
+        return out_dir if self.settings.schedule.repeat == 1 else out_dir / f"window_{window}"
 
 
 class Recording:
@@ -55,11 +58,12 @@ class Recording:
 
     def __init__(self, target: Target, on_loss: Callable[[str], None]) -> None:
         self.progress = Progress(target.settings.schedule, Counted(), 0)
-        self._target = target
+        self.target = target
         self._on_loss = on_loss
         self._earlier: Progress | None = None
         self._others = OtherProfilers(self._stop_for_other)
         self._window: Window | None = None
+        self._out_dir = Path(target.settings.out_dir)
         self._pid = getpid()
         self._thread = 0
         self._step_began_ns = 0
@@ -98,6 +102,11 @@ class Recording:
         self._window.end_step(self.progress.steps_seen, is_step)
         return True
 
+    def end_last_step(self, is_step: bool) -> None:
+        """The loop is over, within a step if there is one in the window: whether that counts as a step."""
+        if self.end_step(is_step) and is_step:
+            self.progress.steps_seen += 1
+
     def finish(self) -> None:
         """Write the recording. If the last followed loop has no files, those of an earlier one remain."""
         if self._is_out_of_reach:
@@ -119,7 +128,7 @@ class Recording:
         if is_open or not self.progress.has_files:
             return {}
         with self._others.not_this():
-            return measured_costs(self._target.settings)
+            return measured_costs(self.target.settings)
 
     def discard(self) -> None:
         """Release the recorders, without writing anything."""
@@ -131,7 +140,7 @@ class Recording:
         self._others.leave()
 
     def _count(self, counted: Counted, first_step: int) -> None:
-        self.progress = Progress(self._target.settings.schedule, counted, first_step)
+        self.progress = Progress(self.target.settings.schedule, counted, first_step)
         self._thread = get_ident()
         self._begin_step()
         self._step_began_ns = time.perf_counter_ns()
@@ -168,17 +177,18 @@ class Recording:
         self.progress.postpone(recorded)
 
     def _open_window(self) -> None:
-        rank = self._target.locate()
-        self._window = Window(
-            self._target.folder(self.progress.window), rank, self._target.settings, self.progress.times
-        )
+        place = self.target.locate()
+        self._out_dir = place.folder
+        folder = self.target.folder(place.folder, self.progress.window)
+        self._window = Window(folder, place.rank, self.target.settings, self.progress.times)
+        self.target.wait_for_edge()
         with self._others.not_this():
-            self._window.prepare(self._replaceable())
+            self._window.prepare(self._replaceable(), place.replaces)
 
     def _replaceable(self) -> list[Path]:
         """Recording of the previously followed loop."""
         windows = [] if self._earlier is None else self._earlier.windows
-        return [self._target.out_dir / file["path"] for window in windows for file in window["files"]]
+        return [self._out_dir / file["path"] for window in windows for file in window["files"]]
 
     def _close_window(self, complete: bool) -> bool:
         """Write the window that is open, if there is one; whether it had a step."""
@@ -191,8 +201,10 @@ class Recording:
         self._window = None
         failure = ""
         try:
+            self.target.wait_for_edge()
             with self._others.not_this():
                 window.stop()
+            self.target.clear()
             if complete:
                 for path in self._replaceable():
                     path.unlink(missing_ok=True)
@@ -201,7 +213,7 @@ class Recording:
         except (TracebraidError, RuntimeError) as error:
             failure = str(error)
             window.discard()
-        data = window_data(window, self._target.out_dir, failure, complete and not failure)
+        data = window_data(window, self._out_dir, failure, complete and not failure)
         self.progress.windows.append(data)
         if failure:
             self._on_loss(f"the window of steps {window.steps} is lost: {failure}")
@@ -209,9 +221,13 @@ class Recording:
 
     def _abort(self, error: Exception) -> None:
         window = self._window
-        assert window is not None, "there is a window to give up"
         self._discard_window()
-        self.progress.windows.append(window_data(window, self._target.out_dir, str(error), False))
+        failed = (
+            lost_window(str(error))
+            if window is None
+            else window_data(window, self._out_dir, str(error), False)
+        )
+        self.progress.windows.append(failed)
         self._on_loss(f"the window that opens with step {self.progress.steps_seen} is not recorded: {error}")
 
     @property
@@ -221,7 +237,7 @@ class Recording:
 
         A session that records all threads belongs to none; one with allocations belongs to the thread that began it.
         """
-        is_of_thread = self._target.settings.memory and get_ident() != self._thread
+        is_of_thread = self.target.settings.memory and get_ident() != self._thread
         return self._window is not None and is_of_thread
 
     def _abandon_window(self) -> None:

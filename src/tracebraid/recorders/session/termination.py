@@ -59,7 +59,12 @@ class Termination:
         finally:
             self._held -= 1
             if self._came and not self._held:
-                self._act(self._came.pop())
+                number = self._came.pop()
+                if threading.current_thread() is threading.main_thread():
+                    self._act(number)
+                else:
+                    # Signals have their effect on the main thread, to which this one comes again.
+                    os.kill(getpid(), number)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._held and not self._came:

@@ -66,9 +66,9 @@ class Window:
         """Return whether a step is being recorded."""
         return self._annotation is not None
 
-    def prepare(self, may_replace: Container[Path] = ()) -> None:
+    def prepare(self, may_replace: Container[Path] = (), replaces_all: bool = False) -> None:
         """Set both recorders up; the profiler warms up from here on."""
-        if not self._settings.overwrite:
+        if not self._settings.overwrite and not replaces_all:
             refuse_existing(path for path in self.paths if path not in may_replace)
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,9 @@ class Window:
         """Record from now on, if that is not so already, and mark the step that begins."""
         if not self._is_running:
             self.start()
-        self._annotation = torch.profiler.record_function(step_name(number))
+        name = step_name(number)
+        self._annotation = torch.profiler.record_function(name)
+        self._facts.begin_step(number, name)
         self._annotation.__enter__()
 
     def end_step(self, number: int, is_step: bool = True) -> None:
@@ -93,6 +95,7 @@ class Window:
         self._annotation = None
         if is_step:
             self.steps.append(number)
+            self._facts.end_step()
         else:
             self._renamed[step_name(number)] = _TAIL
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import tracebraid
-from tracebraid.model.capture_outcome import NothingCaptured, ProcessNote
+from tracebraid.model.capture_outcome import CaptureOutcome, NothingCaptured, ProcessNote
 from tracebraid.recorders.launcher.launch import cause_of, launch
 from tracebraid.recorders.launcher.notes import NOTES_VARIABLE, read_notes, write_note
 from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.recorders.session.settings import Settings
+from tracebraid.reports.capture import nothing_text
 
 MANIFEST = json.dumps({"windows": [{"files": [{"path": "torch_et_0.json.gz"}]}]})
 WRITES = f"open('manifest_0.json', 'w').write({MANIFEST!r})"
@@ -25,6 +26,8 @@ EARLIER = [
     "torch_et_1.json.gz",
     "kineto_trace_1.json.gz",
     "window_0/torch_et_0.json.gz",
+    "process_1/manifest_0.json",
+    "process_1/window_0/torch_et_0.json.gz",
 ]
 OTHERS = ["notes.txt", "window_1/notes.txt", "other/torch_et_0.json.gz"]
 
@@ -34,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An earlier capture of two ranks and a window, and files of others, a minute old."""
     for name in (*EARLIER, *OTHERS):
         path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text("{}")
         os.utime(path, (path.stat().st_mtime - 60,) * 2)
     monkeypatch.chdir(tmp_path)
@@ -51,6 +54,7 @@ def test_files_of_the_earlier_capture_are_removed_and_no_others(folder: Path) ->
     assert outcome.nothing is None
     assert left_in(folder) == {"manifest_0.json", *OTHERS}
     assert not (folder / "window_0").exists()
+    assert not (folder / "process_1").exists()
 
 
 @pytest.mark.full
@@ -64,7 +68,20 @@ def test_a_command_that_captured_nothing_leaves_the_earlier_capture(folder: Path
 
 
 PYTHON = ["python", "train.py"]
-STEPPED = [{"counted_by": "optimizer", "name": "SGD", "training": True, "steps": 5, "followed": True}]
+LOOP = {
+    "counted_by": "optimizer",
+    "name": "SGD",
+    "training": True,
+    "steps": 5,
+    "followed": True,
+    "longest": 5,
+    "objects": 1,
+    "threads": 1,
+    "steps_elsewhere": 0,
+}
+STEPPED = [LOOP]
+ON_THREADS = [{**LOOP, "steps": 1, "longest": 1, "threads": 60, "steps_elsewhere": 59}]
+ONE_CALL_EACH = [{**LOOP, "steps": 60, "longest": 1, "objects": 60}]
 
 
 @pytest.mark.parametrize(
@@ -82,6 +99,8 @@ STEPPED = [{"counted_by": "optimizer", "name": "SGD", "training": True, "steps":
         ([ProcessNote(1, "ended", optimizers_made=1)], NothingCaptured.OPTIMIZER_UNSEEN),
         ([ProcessNote(1, "ended", optimizers_made=1, compiled=True)], NothingCaptured.OPTIMIZER_COMPILED),
         ([ProcessNote(1, "ended"), ProcessNote(2, "ended", loops=STEPPED)], NothingCaptured.TOO_FEW_STEPS),
+        ([ProcessNote(1, "ended", loops=ON_THREADS)], NothingCaptured.OTHER_THREADS),
+        ([ProcessNote(1, "ended", loops=ONE_CALL_EACH)], NothingCaptured.SHORT_LOOPS),
         ([ProcessNote(1, "ended", loops=STEPPED, exception="ValueError")], NothingCaptured.EXCEPTION),
         ([ProcessNote(1, "ended", own_capture=True, loops=STEPPED)], NothingCaptured.OWN_CAPTURE),
         ([ProcessNote(1, "ended", lost="disk", loops=STEPPED)], NothingCaptured.WINDOW_LOST),
@@ -91,6 +110,25 @@ STEPPED = [{"counted_by": "optimizer", "name": "SGD", "training": True, "steps":
 )
 def test_the_process_that_came_furthest_tells(notes: list[ProcessNote], cause: NothingCaptured) -> None:
     assert cause_of(notes, PYTHON)[0] is cause
+
+
+@pytest.mark.parametrize(
+    ("loops", "said", "more_steps_help"),
+    [
+        (STEPPED, "5 steps of SGD", True),
+        ([{**LOOP, "steps": 1, "longest": 1}], "1 step of SGD", True),
+        (ON_THREADS, "60 steps of SGD on 60 threads", False),
+        (ONE_CALL_EACH, "60 objects of SGD took 1 step each", False),
+    ],
+    ids=["few", "one", "threads", "short loops"],
+)
+def test_more_steps_are_advised_where_they_help(
+    loops: list[dict[str, object]], said: str, more_steps_help: bool
+) -> None:
+    cause, detail = cause_of([ProcessNote(1, "ended", loops=loops)], PYTHON)
+    what, advice = nothing_text(CaptureOutcome(0, "traces", cause, detail))
+    assert said in what
+    assert ("ore steps" in advice) == more_steps_help
 
 
 @pytest.mark.parametrize(

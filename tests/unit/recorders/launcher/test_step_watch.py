@@ -175,21 +175,166 @@ def test_a_step_counts_when_it_is_over(optimizer_class: type[Any], steps: list[s
     assert (seen, steps) == ([0], ["optimizer"])
 
 
-def test_only_the_thread_of_the_first_step_counts(
-    optimizer_class: type[Any], module: Any, steps: list[str]
-) -> None:
-    optimizer = optimizer_class()
-    optimizer.step()
-
-    def step_and_call() -> None:
-        optimizer.step()
-        call(module, 70)
-
-    thread = threading.Thread(target=step_and_call)
+def on_a_thread(*actions: Callable[[], object]) -> None:
+    """One after the other, all on one further thread."""
+    thread = threading.Thread(target=lambda: [action() for action in actions])
     thread.start()
     thread.join()
+
+
+def test_steps_of_all_threads_count_together(
+    optimizer_class: type[Any], module: Any, steps: list[str]
+) -> None:
+    """As of a server that calls its model on a thread for each request; with an optimizer calls are none."""
+    for _ in range(20):
+        on_a_thread(lambda: call(module))
+    assert steps == ["module"] * 20
+    optimizer = optimizer_class()
     optimizer.step()
-    assert steps == ["optimizer"] * 2
+    on_a_thread(optimizer.step, lambda: call(module, 70))
+    optimizer.step()
+    assert steps == ["module"] * 20 + ["optimizer"] * 3
+
+
+def test_where_one_thread_is_recorded_only_the_thread_of_the_first_step_counts(module: Any) -> None:
+    steps: list[str] = []
+    watch = StepWatch(lambda loop: steps.append(loop.name), never, of_one_thread=True)
+    watch.start()
+    call(module)
+    for _ in range(5):
+        on_a_thread(lambda: call(module))
+    call(module)
+    watch.stop()
+    assert steps == ["Sequential"] * 2
+    (loop,) = watch.loops.summary()
+    assert (loop["steps"], loop["steps_elsewhere"]) == (2, 5)
+    assert loop["threads"] > 1
+
+
+def test_steps_of_several_threads_are_reported_one_at_a_time(module: Any) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+    begun = threading.Barrier(4)
+
+    def on_step(loop: object) -> None:
+        inside.append(1)
+        most.append(len(inside))
+        call(torch.nn.ReLU())  # Python may go on with another thread here.
+        inside.pop()
+
+    watch = StepWatch(on_step, never, "module")
+    watch.start()
+
+    def call_often() -> None:
+        begun.wait()
+        call(module, 20)
+
+    threads = [threading.Thread(target=call_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    watch.stop()
+    assert set(most) == {1}
+
+
+# --- backward passes --------------------------------------------------------------------------------
+
+
+IN_NO_BACKWARD = -1
+
+
+@pytest.fixture
+def passes() -> Iterator[list[int]]:
+    """PyTorch's number of the backward pass in which each step was reported."""
+    found: list[int] = []
+    watch = StepWatch(lambda loop: found.append(torch._C._current_graph_task_id()), never)
+    watch.start()
+    yield found
+    watch.stop()
+
+
+def stepping_in_hooks(layers: int, optimizers: int) -> Any:
+    """A model whose optimizers step as soon as a gradient is there: one for each parameter, or one for all."""
+
+    class Fresh(SGD):
+        def step(self, closure: Any = None) -> Any:
+            return super().step(closure)
+
+    model = torch.nn.Sequential(*(torch.nn.Linear(3, 3) for _ in range(layers)))
+    parameters = list(model.parameters())
+    own = [Fresh([one], lr=0.1) for one in parameters][:optimizers]
+    for number, parameter in enumerate(parameters):
+        parameter.register_post_accumulate_grad_hook(lambda _, n=number: own[n % optimizers].step())
+    return model
+
+
+@pytest.mark.parametrize("optimizers", [1, 4], ids=["one for all", "one each"])
+def test_steps_inside_a_backward_pass_are_one_that_ends_with_it(passes: list[int], optimizers: int) -> None:
+    model = stepping_in_hooks(2, optimizers)
+    for number in range(5):
+        model(torch.ones(2, 3)).sum().backward()
+        assert passes == [IN_NO_BACKWARD] * (number + 1)
+
+
+def test_a_step_waits_for_the_outer_of_two_backward_passes(passes: list[int]) -> None:
+    model = stepping_in_hooks(1, 1)
+    outer = torch.ones(1, requires_grad=True)
+
+    def train(_: object) -> None:
+        with torch.enable_grad():
+            model(torch.ones(2, 3)).sum().backward()
+
+    outer.register_hook(train)
+    (2 * outer).backward()
+    torch.autograd.grad(model(torch.ones(2, 3)).sum(), list(model.parameters()))
+    assert passes == [IN_NO_BACKWARD]
+
+
+def test_a_backward_pass_that_raises_ends_its_step_too(passes: list[int]) -> None:
+    model = stepping_in_hooks(1, 1)
+    raising = torch.ones(3, requires_grad=True)
+    raising.register_hook(lambda _: boom())
+    with pytest.raises(ValueError, match="boom"):
+        model(raising[None]).sum().backward()
+    model(torch.ones(2, 3)).sum().backward()
+    assert set(passes) == {IN_NO_BACKWARD}
+
+
+def test_an_edge_waits_for_backward_passes_of_other_threads(watch: StepWatch) -> None:
+    """Until the pass is over, and no longer than a second where it waits for this thread."""
+    is_in, may_end = threading.Event(), threading.Event()
+    tensor = torch.ones(1, requires_grad=True)
+
+    def wait(_: object) -> None:
+        is_in.set()
+        may_end.wait()
+
+    tensor.register_hook(wait)
+    thread = threading.Thread(target=(2 * tensor).backward)
+    thread.start()
+    is_in.wait()
+    waiting = threading.Thread(target=watch.wait_for_backward)
+    waiting.start()
+    may_end.set()
+    thread.join()
+    waiting.join()
+    watch.wait_for_backward()
+
+
+# --- modules that are traced ------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+def test_calls_that_record_a_module_are_none(module: Any, watch: StepWatch, steps: list[str]) -> None:
+    """`torch.jit.trace` calls it once to record it, and twice to compare; the calls of either count as ever."""
+    traced = torch.jit.trace(module, torch.ones(2, 3))
+    assert steps == []
+    call(traced, 3)
+    assert steps == ["module"] * 3
+    assert [(loop["name"], loop["steps"]) for loop in watch.loops.summary()] == [("TopLevelTracedModule", 3)]
+    call(module)
+    assert {loop["name"]: loop["steps"] for loop in watch.loops.summary()}["Sequential"] == 1
 
 
 def test_optimizers_and_schedulers_of_torch_work_as_ever(watch: StepWatch, steps: list[str]) -> None:
@@ -403,11 +548,25 @@ def test_a_loop_whose_owner_is_gone_is_over() -> None:
     assert followed(loops, (second, LoopKind.OPTIMIZER)) == [second]
 
 
-def test_steps_on_another_thread_than_the_first_are_not_counted() -> None:
-    loops, one = Loops(), Owner()
-    assert loops.stepped(one, LoopKind.OPTIMIZER, thread=1) is not None
-    assert loops.stepped(one, LoopKind.OPTIMIZER, thread=2) is None
-    assert [loop["steps"] for loop in loops.summary()] == [1]
+@pytest.mark.parametrize(
+    ("of_one_thread", "counts"),
+    [(False, (60, 60, 0)), (True, (1, 60, 59))],
+    ids=["all threads", "one thread"],
+)
+def test_steps_are_counted_with_their_threads(of_one_thread: bool, counts: tuple[int, int, int]) -> None:
+    loops, one = Loops(of_one_thread), Owner()
+    for thread in range(60):
+        assert (loops.stepped(one, LoopKind.MODULE, thread) is None) == (of_one_thread and thread > 0)
+    (loop,) = loops.summary()
+    assert (loop["steps"], loop["threads"], loop["steps_elsewhere"]) == counts
+
+
+def test_the_summary_says_how_long_the_loops_of_a_class_were() -> None:
+    loops, kept = Loops(), [Owner() for _ in range(3)]
+    for owner in (*kept, Owner(), Owner(), *kept[:1]):
+        loops.stepped(owner, LoopKind.MODULE, thread=1)
+    assert {loop["objects"] for loop in loops.summary()} == {5}
+    assert sorted(loop["longest"] for loop in loops.summary()) == [1, 1, 1, 2]
 
 
 def test_the_summary_counts_loops_of_objects_that_are_gone() -> None:

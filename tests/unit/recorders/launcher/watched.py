@@ -15,4 +15,6 @@ def call(module: Any, times: int = 1) -> None:
 def of_torch() -> list[Any]:
     """What the watch changes."""
     optimizer = torch.optim.Optimizer
-    return [torch.nn.Module.__call__, optimizer.__init__, optimizer.profile_hook_step]
+    run_backward = torch.autograd.graph._engine_run_backward
+    assert torch.autograd._engine_run_backward is run_backward
+    return [torch.nn.Module.__call__, optimizer.__init__, optimizer.profile_hook_step, run_backward]
