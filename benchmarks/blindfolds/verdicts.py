@@ -19,6 +19,8 @@ from tracebraid.analysis.catalog import analysis_names
 from tracebraid.errors import TracebraidError
 from tracebraid.model.engine import Job
 from tracebraid.model.finding_code import Severity
+from tracebraid.model.step import PROFILER_STEP
+from tracebraid.reports.answers import MOMENTS
 
 _IDS = (
     "event",
@@ -34,7 +36,8 @@ _IDS = (
     "row",
 )
 """Columns that hold these words, or end in them, are numbers of something, which may be counted otherwise."""
-_OF_FILES = frozenset({"size_bytes", "events", "counts"})
+_EVIDENCE = frozenset({"confidence", "agrees", "size_bytes"})
+_NAMES = ("name", "op", "annotation")
 _REL, _ABS = 1e-6, 1.0
 
 
@@ -51,14 +54,12 @@ class Asked:
     """An answer.
 
     Args:
-        numbers: the values of each column of numbers, without nulls, sorted.
-        nulls: how many values of each are null.
+        frame: its table.
         lacks: what it says that the traces lack.
         abstains: whether it is no answer.
     """
 
-    numbers: Mapping[str, list[float]] = field(default_factory=dict)
-    nulls: Mapping[str, int] = field(default_factory=dict)
+    frame: pl.DataFrame = field(default_factory=pl.DataFrame)
     lacks: frozenset[str] = frozenset()
     abstains: bool = False
 
@@ -69,6 +70,7 @@ class Answers:
 
     asked: Mapping[str, Asked]
     said: frozenset[str]
+    ranks: list[int]
 
 
 def answers_of(ranks: Ranks, folder: Path) -> Answers:
@@ -82,9 +84,9 @@ def answers_of(ranks: Ranks, folder: Path) -> Answers:
         asked["advise"] = _asked(_advice, job)
         asked["critical path"] = _asked(_path, job)
     except TracebraidError as error:
-        return Answers({}, frozenset({str(error)}))
+        return Answers({}, frozenset({str(error)}), [*ranks])
     said = {finding.code.value for finding in job.findings if finding.code.severity is not Severity.NOTE}
-    return Answers(asked, frozenset(said))
+    return Answers(asked, frozenset(said), [*ranks])
 
 
 def _asked(ask: Callable[[Job], Asked], job: Job) -> Asked:
@@ -97,39 +99,67 @@ def _asked(ask: Callable[[Job], Asked], job: Job) -> Asked:
 def _analysis(name: str, job: Job) -> Asked:
     answer = analyses.analyze(name, job)
     lacks = frozenset(need.value for need in answer.ranks_by_need)
-    return _of_frame(answer.frame, lacks, answer.is_unanswerable)
+    return Asked(answer.frame, lacks, answer.is_unanswerable)
 
 
 def _metrics(job: Job) -> Asked:
     found = tracebraid.metrics(job)
-    return _of_frame(found.select("value"), frozenset(), False)
+    return Asked(found, frozenset(), False)
 
 
 def _advice(job: Job) -> Asked:
     found = tracebraid.advise(job)
-    return _of_frame(found.items.select("saving_ns"), frozenset(), found.is_unknown)
+    return Asked(found.items.select("saving_ns"), frozenset(), found.is_unknown)
 
 
 def _path(job: Job) -> Asked:
     found = tracebraid.critical_path(tracebraid.dependency_graph(job))
-    return _of_frame(found.steps, frozenset(), False)
+    return Asked(found.steps, frozenset(), False)
 
 
-def _of_frame(frame: pl.DataFrame, lacks: frozenset[str], abstains: bool) -> Asked:
-    numbers, nulls = {}, {}
+def _without_steps_names(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without the rows about the marks of steps."""
+    names = [name for name in _NAMES if name in frame.columns]
+    for name in names:
+        frame = frame.filter(
+            ~pl.col(name).cast(pl.String).str.starts_with(PROFILER_STEP).fill_null(value=False)
+        )
+    return frame
+
+
+def _of_ranks(frame: pl.DataFrame, ranks: list[int]) -> pl.DataFrame:
+    return (
+        frame.filter(pl.col("rank").is_in(ranks) | pl.col("rank").is_null())
+        if "rank" in frame.columns
+        else frame
+    )
+
+
+def _numbers(frame: pl.DataFrame) -> dict[str, pl.Series]:
+    """The columns of numbers, but for ids, moments and what says how a number is known."""
+    found = {}
     for column in frame.get_columns():
         if not (column.dtype.is_numeric() or column.dtype == pl.Boolean) or _is_id(column.name):
             continue
         values = column.cast(pl.Float64)
-        if column.name.endswith("_ns") and values.len() and (values.max() or 0) > 1e17:
+        if column.name in MOMENTS or (
+            column.name.endswith("_ns") and values.len() and (values.max() or 0) > 1e17
+        ):
             continue
-        numbers[column.name] = sorted(values.drop_nulls().to_list())
-        nulls[column.name] = values.null_count()
-    return Asked(numbers, nulls, lacks, abstains)
+        found[column.name] = values
+    return found
 
 
 def _is_id(name: str) -> bool:
-    return name in _OF_FILES or any(name == word or name.endswith(f"_{word}") for word in _IDS)
+    is_id = any(name == word or name.endswith(f"_{word}") for word in _IDS)
+    return is_id or name in _EVIDENCE or name.startswith("by_")
+
+
+def _is_marked(frame: pl.DataFrame) -> bool:
+    """Return whether rows say of themselves that they are bounds."""
+    return any(
+        name in frame.columns and bool(frame.get_column(name).sum()) for name in ("is_bound", "bounds")
+    )
 
 
 def compared(truth: Answers, found: Answers) -> dict[str, tuple[Verdict, str]]:
@@ -140,7 +170,7 @@ def compared(truth: Answers, found: Answers) -> dict[str, tuple[Verdict, str]]:
     verdicts = {}
     for name, true in truth.asked.items():
         own = found.asked[name]
-        how = _difference(true, own)
+        how = _difference(true, own, found.ranks)
         if not how:
             verdicts[name] = (Verdict.EQUAL, "")
         elif own.abstains or news or own.lacks - true.lacks or how == "null":
@@ -150,20 +180,25 @@ def compared(truth: Answers, found: Answers) -> dict[str, tuple[Verdict, str]]:
     return verdicts
 
 
-def _difference(true: Asked, own: Asked) -> str:
-    """How the numbers differ; "" where they do not, "null" where some are null."""
+def _difference(true: Asked, own: Asked, ranks: list[int]) -> str:
+    """How the numbers differ; "" where they do not, "null" where some are null or rows say that they are bounds."""
     if true.abstains and own.abstains:
         return ""
-    only_nulls = False
-    for name, values in true.numbers.items():
-        others = own.numbers.get(name, [])
-        if _equal(values, others):
+    whole = _without_steps_names(_of_ranks(true.frame, ranks))
+    part = _without_steps_names(own.frame)
+    only_nulls, others = False, _numbers(part)
+    for name, values in _numbers(whole).items():
+        found = others.get(name, pl.Series(name, [], dtype=pl.Float64))
+        one, other = (sorted(column.drop_nulls().to_list()) for column in (values, found))
+        if _equal(one, other):
             continue
-        missing = len(values) - len(others)
-        if missing > 0 and own.nulls.get(name, 0) - true.nulls[name] == missing:
+        missing = len(one) - len(other)
+        if missing > 0 and found.null_count() - values.null_count() == missing:
             only_nulls = True
             continue
-        return f"{name}: {_shown(values)} -> {_shown(others)}"
+        if _is_marked(part) and not _is_marked(whole):
+            return "null"
+        return f"{name}: {_shown(one)} -> {_shown(other)}"
     return "null" if only_nulls else ""
 
 
