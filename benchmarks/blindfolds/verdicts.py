@@ -18,7 +18,6 @@ from tracebraid import analyses
 from tracebraid.analysis.catalog import analysis_names
 from tracebraid.errors import TracebraidError
 from tracebraid.model.engine import Job
-from tracebraid.model.finding_code import Severity
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.answers import MOMENTS
 
@@ -66,7 +65,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Answers:
-    """All answers of a job, and its findings of at least a warning."""
+    """All answers of a job, and what its findings are."""
 
     asked: Mapping[str, Asked]
     said: frozenset[str]
@@ -85,7 +84,7 @@ def answers_of(ranks: Ranks, folder: Path) -> Answers:
         asked["critical path"] = _asked(_path, job)
     except TracebraidError as error:
         return Answers({}, frozenset({str(error)}), [*ranks])
-    said = {finding.code.value for finding in job.findings if finding.code.severity is not Severity.NOTE}
+    said = {finding.code.value for finding in job.findings}
     return Answers(asked, frozenset(said), [*ranks])
 
 
@@ -109,12 +108,16 @@ def _metrics(job: Job) -> Asked:
 
 def _advice(job: Job) -> Asked:
     found = tracebraid.advise(job)
-    return Asked(found.items.select("saving_ns"), frozenset(), found.is_unknown)
+    # Costs of recording are fitted to all events: three digits are left of a saving.
+    saving = found.items.select(pl.col("saving_ns").round_sig_figs(2))
+    return Asked(saving, frozenset(), found.is_unknown)
 
 
 def _path(job: Job) -> Asked:
     found = tracebraid.critical_path(tracebraid.dependency_graph(job))
-    return Asked(found.steps, frozenset(), False)
+    # A mark more is a segment more; without marks the path is that of the whole trace, and says so by its step.
+    steps = found.steps.drop("segments")
+    return Asked(steps, frozenset({"steps"} if steps.get_column("step").null_count() else ()), False)
 
 
 def _without_steps_names(frame: pl.DataFrame) -> pl.DataFrame:

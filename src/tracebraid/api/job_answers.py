@@ -16,6 +16,8 @@ from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.linking.ranks.clocks import joined, link_ranks
 from tracebraid.model.analysis import Answer, JobAnalysis, Need
 from tracebraid.model.engine import Job, Questions, answers_of
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, RankParts, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -96,8 +98,17 @@ def linked_with_parts(job: Job, parts: Sequence[RankParts]) -> LinkedRanks:
     bare = [RankParts(part.facts, part.members) for part in parts]
     ranks = tuple(part.facts.item(0, "rank") for part in parts)
     linked = job.derived((link_ranks, ranks), partial(link_ranks, bare))
-    job.add_findings(linked.findings)
+    job.add_findings([*linked.findings, *_absent(job, linked)])
     return linked.with_parts(joined(parts))
+
+
+def _absent(job: Job, linked: LinkedRanks) -> list[Finding]:
+    """A finding where some ranks of a job were not given, of which nobody asked to leave any out."""
+    here, world = linked.ranks.height, linked.ranks.get_column("world_size").max()
+    is_asked = any(finding.code is FindingCode.RANKS_CHOSEN for finding in job.findings)
+    if here < 2 or not isinstance(world, int) or world <= here or is_asked:
+        return []
+    return [Finding(FindingCode.RANKS_ABSENT, job.path, details={"here": here, "ranks": world})]
 
 
 def answer_of_job(

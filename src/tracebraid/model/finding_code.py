@@ -517,6 +517,12 @@ class FindingCode(str, Enum):
         "it holds {ranks} ranks, each with its own ids: pids that begin with {labels} are read as rank {numbers}",
         "A label such as [rank 3] states a rank; a file for each rank keeps what the headers say of it",
     )
+    RANKS_ABSENT = (
+        "ranks-absent",
+        _NOTE,
+        "{here:,} of {ranks:,} ranks of the job are here: what the others did, and what waited for them, is unknown",
+        "Give the traces of all ranks",
+    )
     RANKS_CHOSEN = (
         "ranks-chosen",
         _NOTE,
