@@ -71,6 +71,8 @@ def _peaks_of(row: dict[object, object]) -> DevicePeaks | None:
 
 _COUNTED = [family.value for family in (OpFamily.MATMUL, OpFamily.CONVOLUTION, OpFamily.ATTENTION)]
 """Families whose FLOPs count: those that `torch.utils.flop_counter.FlopCounterMode` counts."""
+_KNOWN_SHARE = 0.9
+"""Share of the ops' time with known FLOPs from which on there is no product where none is known."""
 _NS = 1e9
 
 
@@ -143,13 +145,15 @@ def _sums(ops: pl.DataFrame) -> pl.DataFrame:
     )
     all_time = time.sum()
     asked = pl.when((counts & flops.is_null()).any()).then(counts).otherwise(pl.lit(value=True))
-    is_known = (asked & flops.is_not_null()).any()
+    # Of a program whose ops all have names of their own, nothing says that none of them multiplies.
+    known_ns = time.filter(flops.is_not_null()).sum()
+    is_known = (asked & flops.is_not_null()).any() & (counts.any() | (known_ns >= _KNOWN_SHARE * all_time))
     sums = ops.group_by("step").agg(
         pl.when(is_known)
         .then((flops - repeated).filter(counts & ~pl.col("is_recompute")).sum())
         .alias("model_flops"),
         pl.when(is_known).then(flops.filter(counts).sum()).alias("hardware_flops"),
-        pl.when(all_time > 0).then(time.filter(flops.is_not_null()).sum() / all_time).alias("known_share"),
+        pl.when(all_time > 0).then(known_ns / all_time).alias("known_share"),
     )
     return sums.join(precision, on="step", how="left", nulls_equal=True)
 
