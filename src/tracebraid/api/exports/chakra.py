@@ -8,7 +8,7 @@ from pathlib import Path
 
 import polars as pl
 
-from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.time.step_windows import windows_apart
 from tracebraid.api.exports.export import Exported, ExportOptions
 from tracebraid.api.exports.job_facts import FIRST_PASS
 from tracebraid.api.job_answers import linked_parts, rank_parts
@@ -79,7 +79,7 @@ def _first_pass(job: Job) -> _First:
 
 
 def _facts(keeps: bool, linked: LinkedTrace) -> tuple[RankParts, tuple[str, ...], LinkedTrace | None]:
-    names = tuple(step_windows(linked).get_column("step").to_list())
+    names = tuple(windows_apart(linked).get_column("step").to_list())
     return planned_parts(linked), names, linked if keeps else None
 
 
