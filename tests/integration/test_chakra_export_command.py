@@ -205,6 +205,37 @@ def test_a_replay_beyond_its_bound_ends_with_1_unless_allowed(
     assert (done.returncode, "rank 0 ProfilerStep#2: 0 ns (0.0 %)" in done.stderr) == (1, True)
     assert (tmp_path / "beyond" / EXPORT_FACTS).exists()
     assert run(*words, tmp_path / "allowed", "--allow-replay-error").returncode == 0
+    assert run(*words, tmp_path / "steps", "--steps", "2..3").returncode == 1
+    assert run(*words, tmp_path / "steps allowed", "--steps", "2", "--allow-replay-error").returncode == 0
+
+
+@pytest.mark.parametrize("detail", list(Detail))
+def test_selected_steps_wait_for_kernels_that_run_on_from_before(tmp_path: Path, detail: Detail) -> None:
+    """The host goes on: each kernel takes longer than a step. The whole trace is the same as all of its steps."""
+    steps = [event for event in _STEPS if event["name"] != "gemm"]
+    kernels = [kernel("gemm", 10 + 130 * number, 130, number) for number in (1, 2, 3)]
+    trace = _trace(tmp_path / "one", 0, 1, [*steps, *kernels])
+    rows = {}
+    for chosen in ("1..3", "2..3", None):
+        options = tracebraid.ExportOptions(chakra=tracebraid.chakra.ChakraOptions(detail, steps=chosen))
+        done = tracebraid.export(tracebraid.open(trace), tmp_path / f"{chosen}", "chakra", options)
+        assert done.replay is not None
+        assert {row.error_ns for row in done.replay.rows} == {0}
+        rows[chosen] = [(row.step, row.measured_ns) for row in done.replay.rows]
+    assert rows["1..3"] == rows[None]
+    assert rows["2..3"] == [("ProfilerStep#2", 200_000), ("ProfilerStep#3", 130_000), (None, 330_000)]
+
+
+def test_steps_behind_some_that_are_left_out_have_no_replay_error(single: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run("export", single, "--to", "chakra", "-o", out, "--steps", "1,3")
+    assert (done.returncode, "2 of 3 are not compared" in done.stderr) == (0, True)
+    facts = json.loads((out / EXPORT_FACTS).read_bytes())["replay"]
+    assert [(each["step"], each["error_ns"], each["not_compared"]) for each in facts["steps"]] == [
+        ("ProfilerStep#1", 0, None),
+        ("ProfilerStep#3", None, "steps-between"),
+        (None, None, "steps-between"),
+    ]
 
 
 @pytest.mark.parametrize(("recorded", "is_refused"), [(1, True), (2, False)])
