@@ -14,10 +14,12 @@ import pytest
 import tracebraid
 from tests.builders import Json, call, kernel, kineto_text, op, write
 from tests.integration.command import fail, run, succeed
+from tests.planted import PlannedJob
 from tracebraid.chakra import ChakraRank, Detail, MissingRanks
 from tracebraid.chakra.exporting.export import EXPORT_FACTS, SIMULATOR_FOLDER
 from tracebraid.chakra.exporting.rank_nodes import rank_nodes
 from tracebraid.chakra.running.network import network_of_file, network_of_text
+from tracebraid.errors import AloneError
 
 _STEPS = [
     *(op(f"ProfilerStep#{number}", 100 * number, 100, cat="user_annotation") for number in (1, 2, 3)),
@@ -203,6 +205,58 @@ def test_a_replay_beyond_its_bound_ends_with_1_unless_allowed(
     assert (done.returncode, "rank 0 ProfilerStep#2: 0 ns (0.0 %)" in done.stderr) == (1, True)
     assert (tmp_path / "beyond" / EXPORT_FACTS).exists()
     assert run(*words, tmp_path / "allowed", "--allow-replay-error").returncode == 0
+    assert run(*words, tmp_path / "steps", "--steps", "2..3").returncode == 1
+    assert run(*words, tmp_path / "steps allowed", "--steps", "2", "--allow-replay-error").returncode == 0
+
+
+@pytest.mark.parametrize("detail", list(Detail))
+def test_selected_steps_wait_for_kernels_that_run_on_from_before(tmp_path: Path, detail: Detail) -> None:
+    """The host goes on: each kernel takes longer than a step. The whole trace is the same as all of its steps."""
+    steps = [event for event in _STEPS if event["name"] != "gemm"]
+    kernels = [kernel("gemm", 10 + 130 * number, 130, number) for number in (1, 2, 3)]
+    trace = _trace(tmp_path / "one", 0, 1, [*steps, *kernels])
+    rows = {}
+    for chosen in ("1..3", "2..3", None):
+        options = tracebraid.ExportOptions(chakra=tracebraid.chakra.ChakraOptions(detail, steps=chosen))
+        done = tracebraid.export(tracebraid.open(trace), tmp_path / f"{chosen}", "chakra", options)
+        assert done.replay is not None
+        assert {row.error_ns for row in done.replay.rows} == {0}
+        rows[chosen] = [(row.step, row.measured_ns) for row in done.replay.rows]
+    assert rows["1..3"] == rows[None]
+    assert rows["2..3"] == [("ProfilerStep#2", 200_000), ("ProfilerStep#3", 130_000), (None, 330_000)]
+
+
+def test_steps_behind_some_that_are_left_out_have_no_replay_error(single: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    done = run("export", single, "--to", "chakra", "-o", out, "--steps", "1,3")
+    assert (done.returncode, "2 of 3 are not compared" in done.stderr) == (0, True)
+    facts = json.loads((out / EXPORT_FACTS).read_bytes())["replay"]
+    assert [(each["step"], each["error_ns"], each["not_compared"]) for each in facts["steps"]] == [
+        ("ProfilerStep#1", 0, None),
+        ("ProfilerStep#3", None, "steps-between"),
+        (None, None, "steps-between"),
+    ]
+
+
+@pytest.mark.parametrize(("recorded", "is_refused"), [(1, True), (2, False)])
+def test_communication_that_would_mostly_be_alone_is_refused_unless_allowed(
+    tmp_path: Path, recorded: int, is_refused: bool
+) -> None:
+    """Of four collectives, rank 1 recorded the first ones: 3 of 5 records have no partner, or 2 of 6."""
+    job = PlannedJob(2, devices=())
+    with job.step(1):
+        planted = [job.collective() for _ in range(4)]
+    lost = {each.event_ids[1] for each in planted[recorded:]}
+    job.scenes[1].events = [event for event in job.scenes[1].events if event.event_id not in lost]
+    (tmp_path / "job").mkdir()
+    words = ("export", job.write(tmp_path / "job"), "--to", "chakra", "-o")
+    done = run(*words, tmp_path / "out")
+    assert (done.returncode, (tmp_path / "out").exists()) == (is_refused, not is_refused)
+    assert ("--allow-alone" in done.stderr) is is_refused
+    if is_refused:
+        with pytest.raises(AloneError):
+            tracebraid.export(tracebraid.open(tmp_path / "job"), tmp_path / "out", "chakra")
+        assert run(*words, tmp_path / "allowed", "--allow-alone").returncode == 0
 
 
 def test_nodes_that_fit_no_file_are_no_wrong_usage(

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tests.builders import kineto_text, write
+from tests.builders import kineto_text, op, write
 from tests.integration.command import run
 from tests.planted import Cause, PlannedJob, Scene, write_ranks
 from tests.planted.patterns import PATTERNS
@@ -110,6 +110,51 @@ def test_a_trace_of_nothing_is_no_traceback(tmp_path: Path) -> None:
     done = run("critical-path", path)
     assert "Traceback" not in done.stderr
     assert json.loads(run("critical-path", path, "--json").stdout)["steps"] == []
+
+
+# --- Steps that run at once: each thread has its own ------------------------------------------------
+
+
+def steps_at_once(folder: Path, count: int) -> Path:
+    """Threads with a step each, all at the same time."""
+    events = [
+        event
+        for number in range(count)
+        for event in (
+            op(f"train#{number}", number, 100, tid=number, cat="user_annotation"),
+            op("aten::mm", number + 10, 20, tid=number),
+        )
+    ]
+    return write(folder / "kineto_trace_0.json", kineto_text(events))
+
+
+AT_ONCE = {
+    "critical-path": ("critical-path",),
+    "what-if": ("what-if", "--sweep"),
+    "advise": ("advise",),
+    "chakra": ("export", "--to", "chakra", "-o", "OUT"),
+}
+
+
+@pytest.mark.parametrize("command", AT_ONCE.values(), ids=AT_ONCE)
+def test_a_graph_of_more_than_64_steps_at_once_is_refused(tmp_path: Path, command: tuple[str, ...]) -> None:
+    name, *rest = (word.replace("OUT", str(tmp_path / "out")) for word in command)
+    done = run(name, steps_at_once(tmp_path, 65), "--annotation", "train", *rest)
+    refused = run("analyze", "idle_causes", tmp_path, "--annotation", "train", "--per-step")
+    assert (done.returncode, done.stdout, "65 steps" in done.stderr) == (1, "", True)
+    assert done.stderr.removeprefix("error: ").split(": ")[1] == refused.stderr.split(": ")[2]
+    assert not (tmp_path / "out").exists()
+    assert run(name, steps_at_once(tmp_path, 64), "--annotation", "train", *rest).returncode == 0
+
+
+def test_what_needs_no_graph_is_answered_with_more_than_64_steps_at_once(tmp_path: Path) -> None:
+    """Nor does a rank whose steps follow each other."""
+    trace, out = steps_at_once(tmp_path, 65), tmp_path / "out.pftrace"
+    done = run("summary", trace, "--annotation", "train")
+    assert (done.returncode, "65 steps" in done.stderr, "aten::mm" in done.stdout) == (0, True, True)
+    done = run("export", trace, "--annotation", "train", "--to", "perfetto", "-o", out)
+    assert (done.returncode, "65 steps" in done.stderr, out.exists()) == (0, True, True)
+    assert run("critical-path", trace).returncode == 0
 
 
 # --- `tracebraid what-if` with a change --------------------------------------------------------------

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.time.step_windows import step_windows, steps_refused
 from tracebraid.api.job_answers import gather_questions, linked_with_parts, parts_of
+from tracebraid.errors import InputError
 from tracebraid.exporters.path_overlay import overlay_chunks
 from tracebraid.files import write_whole
 from tracebraid.graph.coverage import coverage_of
@@ -52,7 +53,8 @@ def dependency_graph(traces: LinkedTrace | Job, *, steps: Steps | None = None) -
             they waited for keeps its measured times.
 
     Raises:
-        InputError: a file cannot be read, or several state the same rank, as with `Job.ask`.
+        InputError: a file cannot be read, or several state the same rank, as with `Job.ask`; too many steps run at
+            once.
         ArgumentError: there is no such step, or `traces` is of another type.
         MissingLibraryError: numba is not installed.
 
@@ -95,7 +97,10 @@ def graph_coverage(traces: LinkedTrace | Job | DependencyGraph) -> pl.DataFrame:
 def rank_of_graph(linked: LinkedTrace) -> RankOfGraph:
     """Build a rank's part of the dependency graph; it keeps no reference to the linked trace."""
     answers = answers_of(linked, gather_questions(()))
-    return RankOfGraph(_part(linked, None)[0], parts_of(answers, ()))
+    part = _part(linked, None)
+    if isinstance(part, InputError):
+        raise part
+    return RankOfGraph(part[0], parts_of(answers, ()))
 
 
 def graph_of_ranks(ranks: Sequence[RankOfGraph]) -> DependencyGraph:
@@ -106,6 +111,9 @@ def graph_of_ranks(ranks: Sequence[RankOfGraph]) -> DependencyGraph:
 
 def _graph(job: Job, steps: Steps | None, beside: Questions) -> DependencyGraph:
     taken = list(job.take({**gather_questions(()), **beside}, once={_part: partial(_part, steps=steps)}))
+    for answers in taken:
+        if isinstance(refusal := answers[_part], InputError):
+            raise refusal
     seen = list(dict.fromkeys(name for answers in taken for name in answers[_part][1]))
     names = None if steps is None else step_names(steps, seen, job.annotation)
     ranks = linked_with_parts(job, [parts_of(answers, ()) for answers in taken])
@@ -113,8 +121,14 @@ def _graph(job: Job, steps: Steps | None, beside: Questions) -> DependencyGraph:
     return join_ranks([answers.pop(_part)[0] for answers in taken], ranks, names)
 
 
-def _part(linked: LinkedTrace, steps: Steps | None) -> tuple[RankGraph, list[str]]:
-    """Build a rank's part over the requested steps, and return the names of all its steps."""
+def _part(linked: LinkedTrace, steps: Steps | None) -> tuple[RankGraph, list[str]] | InputError:
+    """Build a rank's part over the requested steps, and return the names of all its steps.
+
+    The error where too many of them run at once is a value: what is asked beside the graph is answered all the same.
+    """
+    refusal = steps_refused(linked)
+    if refusal is not None:
+        return refusal
     windows = step_windows(linked)
     seen = windows.get_column("step").to_list()
     part = rank_graph(linked)

@@ -11,7 +11,7 @@ import typer
 from tracebraid import api
 from tracebraid.chakra.exporting.astra_sim import RUN_SCRIPT
 from tracebraid.chakra.exporting.export import SIMULATOR_FOLDER
-from tracebraid.chakra.exporting.replay import ChakraReplay, ReplayedStep
+from tracebraid.chakra.exporting.replay import ChakraReplay, NotCompared, ReplayedStep
 from tracebraid.cli.chakra_choices import ChakraChoices
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options, with_option_members
@@ -67,20 +67,23 @@ def export(
     if to is ExportFormat.CHAKRA:
         _say_how_to_run(out)
     if done.replay is not None:
-        _say_replay(done.replay, is_part=chakra.steps is not None)
-        # Chosen steps lack what was before them: their error says something, but is no fault.
-        if not (done.replay.is_within or chakra.allow_replay_error or chakra.steps):
+        _say_replay(done.replay)
+        if not (done.replay.is_within or chakra.allow_replay_error):
             raise typer.Exit(1)
     exit_if_unreadable(done.findings)
 
 
-def _say_replay(replay: ChakraReplay, is_part: bool) -> None:
-    """Print the replay error of the worst step, and the steps beyond the bound."""
+def _say_replay(replay: ChakraReplay) -> None:
+    """Print the replay error of the worst step, the steps beyond the bound, and how many have none."""
+    unknown = sum(row.not_compared is NotCompared.STEPS_BETWEEN for row in replay.rows)
+    if unknown:
+        between = "steps that are not exported lie between those that are"
+        note(f"replay: {unknown:,} of {len(replay.rows):,} are not compared: {between}")
     worst = replay.worst
     if worst is None:
         return
     where = f"rank {worst.rank}, {worst.step or 'all of it'}"
-    if worst.replayed_ns is None:
+    if worst.replayed_ns is None or worst.measured_ns is None:
         note(f"replay: {where} does not end")
     else:
         took = f"{duration(worst.replayed_ns)} for {duration(worst.measured_ns)}"
@@ -91,10 +94,7 @@ def _say_replay(replay: ChakraReplay, is_part: bool) -> None:
     named = [f"rank {row.rank} {row.step or 'all of it'}: {_error(row)}" for row in beyond[:_BEYOND_SHOWN]]
     more = [f"{len(beyond) - _BEYOND_SHOWN:,} more"] if len(beyond) > _BEYOND_SHOWN else []
     note(f"replay: {len(beyond):,} of {len(replay.rows):,} are beyond the bound: {'; '.join(named + more)}")
-    if is_part:
-        note("replay: the selected steps start without the work before them")
-    else:
-        note("replay: see `replay` in export.json, or allow it with --allow-replay-error")
+    note("replay: see `replay` in export.json, or allow it with --allow-replay-error")
 
 
 def _error(row: ReplayedStep) -> str:

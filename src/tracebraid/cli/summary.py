@@ -21,8 +21,11 @@ from tracebraid.cli.output import (
     say_findings,
     say_json,
 )
+from tracebraid.errors import InputError
 from tracebraid.extras import Extra, is_installed
 from tracebraid.model.engine import Job
+from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Advice
 from tracebraid.model.step import PROFILER_STEP
@@ -124,7 +127,11 @@ def summarise(job: Job, whole: bool) -> Summary:
     found = Summary()
     # The graph of a large job takes minutes.
     if is_installed(Extra.GRAPH) and len(job.ranks) <= _MOST_JUDGED:
-        found.advice = api.advice_beside(job, questions)
+        try:
+            found.advice = api.advice_beside(job, questions)
+        except InputError as error:
+            # Too many steps at once for a graph; files that cannot be read end the pass below, too.
+            job.add_findings([Finding.of(FindingCode.NO_CRITICAL_PATH, problem=error.problem)])
     for answers in job.take(questions):
         found.add(answers[summarise_rank])
     if found.first is None:

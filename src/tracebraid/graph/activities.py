@@ -27,7 +27,7 @@ from tracebraid.analysis.host.host_rows import (
     user_frames,
 )
 from tracebraid.analysis.kernels.kernels import device_work
-from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
+from tracebraid.analysis.time.step_windows import step_of_moments, windows_apart
 from tracebraid.errors import InputError
 from tracebraid.graph.hosts.backend_ranges import backend_ranges
 from tracebraid.model.category import Role, categories_of
@@ -179,7 +179,7 @@ def _on_host(linked: LinkedTrace, host: HostRows) -> pl.DataFrame:
     )
     kinds = {category: kind.value for role, kind in _KIND_BY_ROLE.items() for category in categories_of(role)}
     ops = events_of_rows(linked, surroundings(linked).op[:-1]).alias("op_event")
-    steps = step_of_moments(start.alias("ts_ns").to_frame(), step_windows(linked))
+    steps = step_of_moments(start.alias("ts_ns").to_frame(), windows_apart(linked))
     return pl.DataFrame(
         {
             "event_id": events,

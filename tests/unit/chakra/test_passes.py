@@ -18,7 +18,15 @@ from tracebraid.analysis.efficiency.counted_ops import costs_of_ops
 from tracebraid.chakra import ChakraRank, Detail
 from tracebraid.chakra.exporting import reduction
 from tracebraid.chakra.exporting.rank_nodes import rank_nodes, with_costs
-from tracebraid.chakra.exporting.reduction import OUTSIDE_STEPS, Reduction, in_chosen_steps, reduced, repeated
+from tracebraid.chakra.exporting.reduction import (
+    OUTSIDE_STEPS,
+    Reduction,
+    beginning_of_steps,
+    begun,
+    in_chosen_steps,
+    reduced,
+    repeated,
+)
 from tracebraid.chakra.exporting.tasks import rounded_micros
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.rank_graph import rank_graph
@@ -107,6 +115,48 @@ def test_steps_that_do_not_follow_each_other_stay_in_order() -> None:
         ("other 1", "kernel 3"),
         ("host 3", "kernel 3"),
     }
+
+
+def test_steps_that_follow_each_other_keep_what_lies_between_them() -> None:
+    rank = in_chosen_steps(rank_of(NODES), ["S#2", "S#3"])
+    assert names_of_pairs(rank) == {
+        ("host 2", "kernel 2"),
+        ("host 2", "between"),
+        ("between", "host 3"),
+        ("kernel 2", "kernel 3"),
+        ("host 3", "kernel 3"),
+    }
+
+
+BEGUN = [
+    Listed("early", stream=7, step="S#1"),
+    Listed("goes on", step="S#1"),
+    Listed("long ago", stream=8, step="S#1"),
+    Listed("host", step="S#2"),
+    Listed("kernel", "host, early", stream=7, step="S#2"),
+    Listed("other", "host, long ago", stream=8, step="S#2"),
+    Listed("third", "kernel, goes on", stream=7, step="S#2"),
+]
+"""What step 2 waits for ends at 40, 60 and 15 us; it begins at 20, when `host` has run for 6."""
+ENDS_NS = 1000 * np.array([40, 60, 15, 24, 50, 34, 70])
+
+
+def test_what_goes_on_when_steps_begin_is_a_delay_on_the_lane_that_waits() -> None:
+    whole = replace(rank_of(BEGUN), spans_ns=(ENDS_NS - 10_000, ENDS_NS))
+    beginning = beginning_of_steps(whole, ["S#2"], 20_000)
+    rank = begun(repeated(in_chosen_steps(whole, ["S#2"]), 2), beginning)
+    assert rank.nodes.select("name", "stream", "duration_ns", "duration_micros").rows() == [
+        *[("delay", 7, 20_000, 20)] * 2,
+        ("host", None, 4_000, 4),
+        *[("kernel", 7, 10_000, 10), ("other", 8, 10_000, 10), ("third", 7, 10_000, 10)],
+        ("host", None, 10_000, 10),
+        *[("kernel", 7, 10_000, 10), ("other", 8, 10_000, 10), ("third", 7, 10_000, 10)],
+    ]
+    assert rank.nodes.get_column("step").to_list() == ["S#2"] * 6 + ["S#2 (2)"] * 4
+    deps = rank.data_deps
+    first_time = deps.rows() < 6
+    pairs = list(zip(deps.node_id[first_time].tolist(), deps.rows()[first_time].tolist(), strict=True))
+    assert pairs == [(0, 1), (0, 3), (2, 3), (2, 4), (1, 5), (3, 5)]
 
 
 def test_a_step_that_is_not_there_has_no_nodes() -> None:

@@ -120,6 +120,34 @@ def test_a_send_whose_receive_nobody_recorded_lasts_as_measured_on_its_rank_alon
     assert stuck_ranks(plan) == []
 
 
+@pytest.mark.parametrize(
+    ("alone", "size", "matched", "is_most"),
+    [(3, 512, 1, True), (2, 512, 1, False), (1, 2**20, 9, True), (0, 512, 1, False)],
+    ids=["count", "half", "bytes", "none"],
+)
+def test_a_plan_says_whether_most_communication_is_alone(
+    alone: int, size: int, matched: int, is_most: bool
+) -> None:
+    """By count or by bytes: sends that nobody received, beside collectives of two ranks."""
+    job = job_of(*["all_reduce"] * matched, world=2)
+    for _ in range(alone):
+        send(job, 0, 1, size)
+        job.rows = [row for row in job.rows if row["type"] != "recv"]
+    assert (plan_of(job).mostly_alone is not None) is is_most
+
+
+def test_a_shrunk_world_and_groups_of_one_are_not_mostly_alone() -> None:
+    job = MadeJob(4)
+    send(job, 0, 1)
+    send(job, 1, 3)
+    send(job, 0, 3)
+    assert plan_of(job, [0, 1], SHRINK).mostly_alone is None
+    job = MadeJob(2)
+    for rank in (0, 1):
+        job.collective("all_reduce", 512, ranks=(rank,))
+    assert plan_of(job).mostly_alone is None
+
+
 def test_sends_to_a_rank_without_a_trace_are_alone_when_the_world_shrinks() -> None:
     job = MadeJob(4)
     send(job, 0, 1)

@@ -130,6 +130,33 @@ def test_captured_jobs_replay_exactly(name: str, detail: Detail, tmp_path: Path)
     assert dict(run.ranks.select("rank", "end_ns").iter_rows()) == ends_ns
 
 
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two ranks that begin their steps apart: one of them works on after the communication."""
+    job = PlannedJob(2, devices=())
+    for number in (1, 2, 3):
+        with job.step(number):
+            job.collective()
+            job.compute(300_000 * number, [number % 2])
+    return job.write(tmp_path_factory.mktemp("uneven"))
+
+
+@pytest.mark.parametrize("detail", list(Detail))
+@pytest.mark.parametrize(("steps", "unknown"), [("2..3", 0), ("3", 0), ("1,3", 4)])
+def test_selected_steps_of_ranks_that_begin_them_apart_replay_exactly(
+    uneven: Path, detail: Detail, steps: str, unknown: int, tmp_path: Path
+) -> None:
+    """Behind a step that is left out nothing is comparable."""
+    options = tracebraid.chakra.ChakraOptions(detail, steps=steps)
+    done = tracebraid.export(
+        tracebraid.open(uneven), tmp_path / "out", "chakra", tracebraid.ExportOptions(chakra=options)
+    )
+    assert done.replay is not None
+    errors_ns = [row.error_ns for row in done.replay.rows]
+    assert (errors_ns.count(_EXACT_NS), errors_ns.count(None)) == (len(errors_ns) - unknown, unknown)
+    assert done.replay.is_within
+
+
 @pytest.mark.parametrize("detail", list(Detail))
 def test_communication_that_a_busy_host_notes_late_replays_exactly(detail: Detail, tmp_path: Path) -> None:
     """A rank goes on 2 ms before its thread of gloo notes the end; the graph knows, and so must the plan."""

@@ -40,16 +40,26 @@ def windows_of(linked: LinkedTrace, per_step: bool) -> pl.DataFrame:
 
 
 def windows_apart(linked: LinkedTrace) -> pl.DataFrame:
-    """Return `step_windows` for analyses with rows by step and for its content."""
+    """Return `step_windows` for analyses with rows by step and for its content, and for graphs, with paths by step."""
+    refusal = steps_refused(linked)
+    if refusal is not None:
+        raise refusal
+    return step_windows(linked)
+
+
+def steps_refused(linked: LinkedTrace) -> InputError | None:
+    """Return the error of `windows_apart`; None where few enough steps run at once."""
     windows = step_windows(linked)
     starts, ends = (windows.get_column(name).sort().to_numpy() for name in ("start_ns", "end_ns"))
     at_once = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")
     most = int(at_once.max(initial=0))
-    if most > _AT_ONCE_AT_MOST:
-        problem = f"{most:,} steps of {linked.annotation!r} run at once; rows for each need at most {_AT_ONCE_AT_MOST}"
-        advice = "Ask over all steps, or name another annotation that marks them: --annotation NAME"
-        raise InputError(linked.timeline.path, problem, advice)
-    return windows
+    if most <= _AT_ONCE_AT_MOST:
+        return None
+    problem = (
+        f"{most:,} steps of {linked.annotation!r} run at once; rows for each need at most {_AT_ONCE_AT_MOST}"
+    )
+    advice = "Ask over all steps, or name another annotation that marks them: --annotation NAME"
+    return InputError(linked.timeline.path, problem, advice)
 
 
 def in_windows(rows: pl.DataFrame, moment: str, windows: pl.DataFrame) -> pl.DataFrame:

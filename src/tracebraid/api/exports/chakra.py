@@ -8,12 +8,19 @@ from pathlib import Path
 
 import polars as pl
 
-from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.time.step_windows import windows_apart
 from tracebraid.api.exports.export import Exported, ExportOptions
 from tracebraid.api.exports.job_facts import FIRST_PASS
 from tracebraid.api.job_answers import linked_parts, rank_parts
 from tracebraid.chakra.codes import Detail
-from tracebraid.chakra.exporting.export import WriteRank, WrittenFile, beginnings, steps_of_text, write_beside
+from tracebraid.chakra.exporting.export import (
+    WriteRank,
+    WrittenFile,
+    beginnings,
+    behind_gap,
+    steps_of_text,
+    write_beside,
+)
 from tracebraid.chakra.exporting.replay import replayed
 from tracebraid.chakra.options import ChakraOptions
 from tracebraid.chakra.plan.job_plan import plan_job
@@ -43,9 +50,12 @@ def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
     if plan.mostly_alone is not None and not wanted.allow_alone:
         raise AloneError(job.path, plan.mostly_alone, _ALONE_ADVICE)
     with whole_folder(path) as folder:
-        write = WriteRank(str(folder.resolve()), wanted, steps, plan, beginnings(first.ranks))
+        begins_ns = beginnings(first.ranks, first.ranks.ranks.select("rank", "start_ns"))
+        steps_begin_ns = beginnings(first.ranks, first.starts_of(steps))
+        write = WriteRank(str(folder.resolve()), wanted, steps, plan, begins_ns, steps_begin_ns)
         files = _second_pass(first, write)
-        replay = replayed([file.part for file in files], plan.comm_groups(), single_lane)
+        parts = [file.part for file in files]
+        replay = replayed(parts, plan.comm_groups(), single_lane, behind_gap(steps, first.steps))
         write_beside(folder, wanted, plan, files, replay)
     job.add_findings(plan.findings)
     return replace(Exported.of(path, sum(file.nodes for file in files)), replay=replay)
@@ -58,14 +68,24 @@ class _First:
     Args:
         job: the ranks.
         ranks: the readable ranks, linked with each other.
-        steps: the names of all steps in order.
+        windows: the steps of all ranks: `rank`, `step`, `start_ns`.
         only: the only rank, which need not be read again; None: there are several.
     """
 
     job: Job
     ranks: LinkedRanks
-    steps: tuple[str, ...]
+    windows: pl.DataFrame
     only: LinkedTrace | None
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The names of all steps in order."""
+        return tuple(self.windows.get_column("step").unique(maintain_order=True).to_list())
+
+    def starts_of(self, steps: tuple[str, ...] | None) -> pl.DataFrame:
+        """The start of the first of some steps on each rank: `rank`, `start_ns`."""
+        chosen = self.windows.filter(pl.col("step").is_in(list(steps or ())))
+        return chosen.group_by("rank", maintain_order=True).agg(pl.col("start_ns").min())
 
 
 def _first_pass(job: Job) -> _First:
@@ -74,13 +94,16 @@ def _first_pass(job: Job) -> _First:
         # The only rank is asked here, whatever the engine, and written next: it is not read twice.
         job = replace(job, engine=InProcess())
     found = list(job.with_progress(0.0, FIRST_PASS).each(partial(_facts, alone)))
-    steps = tuple(dict.fromkeys(name for _, names, _ in found for name in names))
-    return _First(job, linked_parts([parts for parts, _, _ in found]), steps, found[0][2] if alone else None)
+    windows = pl.concat([each for _, each, _ in found])
+    return _First(
+        job, linked_parts([parts for parts, _, _ in found]), windows, found[0][2] if alone else None
+    )
 
 
-def _facts(keeps: bool, linked: LinkedTrace) -> tuple[RankParts, tuple[str, ...], LinkedTrace | None]:
-    names = tuple(step_windows(linked).get_column("step").to_list())
-    return planned_parts(linked), names, linked if keeps else None
+def _facts(keeps: bool, linked: LinkedTrace) -> tuple[RankParts, pl.DataFrame, LinkedTrace | None]:
+    rank = pl.lit(linked.rank, dtype=pl.Int64).alias("rank")
+    windows = windows_apart(linked).select(rank, "step", "start_ns")
+    return planned_parts(linked), windows, linked if keeps else None
 
 
 def planned_parts(linked: LinkedTrace) -> RankParts:

@@ -9,6 +9,7 @@ from functools import partial
 import polars as pl
 
 from tracebraid.analysis.collectives.transfers import collective_ranks, collectives
+from tracebraid.analysis.time.step_windows import steps_refused
 from tracebraid.api.exports.export import ExportOptions, StepNames, steps_of
 from tracebraid.api.graphing import RankOfGraph, critical_path, graph_of_ranks, rank_of_graph
 from tracebraid.api.job_answers import linked_parts, rank_parts
@@ -146,7 +147,7 @@ class _FactsOfRank:
         graph: its part of the dependency graph; None if it cannot be built.
         steps: the names of its steps, if one is exported.
         start_ns: start of its first event, on its own clock; None without events.
-        problem: a missing library that the graph needs.
+        problem: why there is no graph, such as a missing library; empty if there is one.
         linked: the rank itself, if it is the only one.
     """
 
@@ -165,9 +166,10 @@ def _facts_of_rank(options: ExportOptions, linked: LinkedTrace, *, keeps_linked:
         linked.compute_all()
     steps = steps_of(linked, options)
     start = linked.timeline.events.get_column("ts_ns").min()
-    graph, problem = None, ""
+    graph, refusal = None, steps_refused(linked)
+    problem = "" if refusal is None else refusal.problem
     try:
-        graph = rank_of_graph(linked)
+        graph = rank_of_graph(linked) if refusal is None else None
     except MissingLibraryError as error:
         problem = str(error)
     parts = rank_parts(linked) if graph is None else graph.parts

@@ -14,7 +14,13 @@ from tracebraid.analysis.efficiency.counted_ops import costs_of_ops
 from tracebraid.chakra.codes import Dialect
 from tracebraid.chakra.exporting.astra_sim import SimulatorTraces, for_astra_sim, write_simulator_files
 from tracebraid.chakra.exporting.rank_nodes import rank_nodes, with_costs
-from tracebraid.chakra.exporting.reduction import in_chosen_steps, repeated
+from tracebraid.chakra.exporting.reduction import (
+    Beginning,
+    beginning_of_steps,
+    begun,
+    in_chosen_steps,
+    repeated,
+)
 from tracebraid.chakra.exporting.replay import ChakraReplay, ReplayPart, replay_part
 from tracebraid.chakra.job_files import COMM_GROUPS
 from tracebraid.chakra.options import ChakraOptions
@@ -58,6 +64,15 @@ def steps_of_text(text: str | None, seen: Sequence[str], annotation: str) -> tup
     if wrong or not chosen:
         raise ArgumentError(f"there is no step {wrong or text}; there are: {have}")
     return tuple(chosen)
+
+
+def behind_gap(chosen: Sequence[str] | None, seen: Sequence[str]) -> frozenset[str]:
+    """Return the selected steps behind others that are not selected, but for those before all of them."""
+    if chosen is None:
+        return frozenset()
+    first = seen.index(chosen[0])
+    together = [name for name, own in zip(chosen, seen[first:], strict=False) if name == own]
+    return frozenset(chosen[len(together) :])
 
 
 PREFIX = "job"
@@ -107,7 +122,8 @@ class WriteRank:
         options: which parts of the rank become nodes.
         steps: names of the selected steps; None: all of the trace.
         plan: the plan of the job.
-        begins_ns: start of the simulation by rank, on its own clock.
+        begins_ns: start of the simulation of all of the trace by rank, on its own clock.
+        steps_begin_ns: likewise of the selected steps.
     """
 
     folder: str
@@ -115,6 +131,7 @@ class WriteRank:
     steps: tuple[str, ...] | None
     plan: JobPlan
     begins_ns: Mapping[int, int]
+    steps_begin_ns: Mapping[int, int]
 
     def __call__(self, linked: LinkedTrace) -> WrittenRank:
         """Write the files; a readable rank with nothing to simulate gives an answer without files."""
@@ -122,19 +139,26 @@ class WriteRank:
         files: list[WrittenFile] = []
         findings: dict[Finding, None] = {}
         for planned in self.plan.of_source(linked.rank):
-            rank = self._nodes(graph, costs, planned)
+            rank, beginning = self._nodes(graph, costs, planned)
             if not rank.nodes.height:
                 return WrittenRank((), (), _nothing(linked, self.steps))
             again = repeated(rank, self.options.repeat)
+            if beginning is not None:
+                rank, again = begun(rank, beginning), begun(again, beginning)
             _write(Path(self.folder) / f"{PREFIX}.{planned.rank}.et", again)
-            files.append(_written(again, replay_part(rank)))
+            files.append(
+                _written(again, replay_part(rank, None if beginning is None else beginning.begins_ns))
+            )
             located = (
                 replace(finding, path=finding.path or linked.timeline.path) for finding in rank.findings
             )
             findings |= dict.fromkeys(located)
         return WrittenRank(tuple(files), tuple(findings))
 
-    def _nodes(self, graph: RankGraph, costs: pl.DataFrame, planned: PlannedRank) -> ChakraRank:
+    def _nodes(
+        self, graph: RankGraph, costs: pl.DataFrame, planned: PlannedRank
+    ) -> tuple[ChakraRank, Beginning | None]:
+        """The nodes of a rank, and what lies before the selected steps."""
         communication = self.plan.communication_of(planned.rank)
         begins_ns = self.begins_ns.get(planned.source)
         rank = rank_nodes(graph, communication, self.options.nodes, begins_ns)
@@ -142,9 +166,11 @@ class WriteRank:
         rank = replace(rank, nodes=with_costs(rank.nodes, graph, costs))
         if self.options.dialect is Dialect.ASTRA_SIM:
             rank = for_astra_sim(rank)
-        if self.steps is not None:
-            rank = in_chosen_steps(rank, self.steps)
-        return rank
+        if self.steps is None:
+            return rank, None
+        begins_ns = self.steps_begin_ns.get(planned.source)
+        beginning = None if begins_ns is None else beginning_of_steps(rank, self.steps, begins_ns)
+        return in_chosen_steps(rank, self.steps), beginning
 
     def _attributes(self, planned: PlannedRank) -> tuple[tuple[str, AttributeValue], ...]:
         return (
@@ -191,9 +217,14 @@ SIMULATOR_FOLDER = "astra-sim"
 """Name of the folder of ASTRA-sim's own files."""
 
 
-def beginnings(ranks: LinkedRanks) -> Mapping[int, int]:
-    """Return the start of the first event of all ranks, on each rank's own clock."""
-    own = ranks.ranks.select("rank", "start_ns").drop_nulls()
+def beginnings(ranks: LinkedRanks, starts: pl.DataFrame) -> Mapping[int, int]:
+    """Return the earliest of some starts of all ranks, on each rank's own clock.
+
+    Args:
+        ranks: the ranks.
+        starts: `rank`, `start_ns`.
+    """
+    own = starts.drop_nulls()
     aligned = ranks.aligned(own, "start_ns").get_column("start_ns")
     earliest = aligned.min()
     begins = own.with_columns((pl.col("start_ns") - (aligned - earliest)).alias("begins_ns"))

@@ -11,10 +11,12 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import NodeType
-from tracebraid.chakra.schema import ChakraRank, NodeDeps
+from tracebraid.chakra.exporting.tasks import DELAY
+from tracebraid.chakra.schema import CHAKRA_NODES, ChakraRank, NodeDeps
 from tracebraid.compiled import compiled
 from tracebraid.errors import ArgumentError
 from tracebraid.model.expressions import as_text
+from tracebraid.model.quantities import NS_PER_US
 
 _Ints = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
@@ -210,17 +212,35 @@ def _mark(first: _Ints, before: _Ints, own: _Flags, no_first: _Flags, no_last: _
                 reached[before[edge]] = True
 
 
+_HALF_US_NS = NS_PER_US // 2
 OUTSIDE_STEPS = "dependencies_outside_steps"
 """Metadata attribute that counts dependencies outside the selected steps."""
 
 
+@dataclass(frozen=True, eq=False)
+class Beginning:
+    """State of a rank at the start of the chosen steps: what lies before them and is still waited for, or goes on.
+
+    Args:
+        begins_ns: the start of the steps, on the rank's clock.
+        row: chosen nodes that wait for something before the steps which ends after they begin.
+        release_ns: when it ends.
+        cut_ns: the part of each chosen node that lies before the start of the steps.
+    """
+
+    begins_ns: int
+    row: _Ints
+    release_ns: _Ints
+    cut_ns: _Ints
+
+
 def in_chosen_steps(rank: ChakraRank, steps: Sequence[str]) -> ChakraRank:
-    """Keep the nodes issued in some steps, renumbered; earlier dependencies are dropped.
+    """Keep the nodes issued in some steps and between them, renumbered; earlier dependencies are dropped.
 
     Where a chosen step waited for another one over nodes between them, it still does, lane by lane: its nodes wait for
     the last node of each thread, stream or communication that they waited for so.
     """
-    kept = rank.nodes.select(as_text("step").is_in(list(steps)).fill_null(value=False)).to_series().to_numpy()
+    kept = _chosen(rank, steps)
     lane, lanes = node_lanes(rank.nodes)
     first, before = rank.data_deps.first, rank.data_deps.node_id
     after = rank.data_deps.rows()
@@ -242,6 +262,113 @@ def in_chosen_steps(rank: ChakraRank, steps: Sequence[str]) -> ChakraRank:
         data_deps=NodeDeps.of_pairs(found.before, found.after, np.arange(count)),
         ctrl_deps=NodeDeps.none(count),
         spans_ns=None if rank.spans_ns is None else (rank.spans_ns[0][kept], rank.spans_ns[1][kept]),
+    )
+
+
+def _chosen(rank: ChakraRank, steps: Sequence[str]) -> _Flags:
+    """Boolean mask of the nodes of some steps, and of those of no step that lie between them."""
+    step = as_text("step")
+    flags = rank.nodes.select(
+        step.is_in(list(steps)).fill_null(value=False).alias("chosen"), step.is_null().alias("free")
+    )
+    chosen, free = (flags.get_column(name).to_numpy() for name in ("chosen", "free"))
+    found: _Flags = chosen | _between(rank.data_deps.first, rank.data_deps.node_id, chosen, free)
+    return found
+
+
+@compiled
+def _between(first: _Ints, before: _Ints, chosen: _Flags, free: _Flags) -> _Flags:
+    """Mark free nodes that lie behind a chosen node and before another, with nothing but free nodes between."""
+    count = len(chosen)
+    behind, ahead = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    for row in range(count):
+        for edge in range(first[row], first[row + 1]):
+            if free[row] and (chosen[before[edge]] or behind[before[edge]]):
+                behind[row] = True
+    for back in range(count):
+        row = count - 1 - back
+        for edge in range(first[row], first[row + 1]):
+            if free[before[edge]] and (chosen[row] or ahead[row]):
+                ahead[before[edge]] = True
+    return behind & ahead
+
+
+def beginning_of_steps(rank: ChakraRank, steps: Sequence[str], begins_ns: int) -> Beginning:
+    """Find what of a whole rank lies before the chosen steps and matters to them."""
+    assert rank.spans_ns is not None, "nodes that were made of a trace have their times"
+    kept, (start_ns, end_ns) = _chosen(rank, steps), rank.spans_ns
+    release_ns = _releases(rank.data_deps.first, rank.data_deps.node_id, kept, end_ns)[kept]
+    row = np.flatnonzero(release_ns > begins_ns)
+    communicates = rank.nodes.select(as_text("type").is_in(_COMMUNICATES)).to_series().to_numpy()
+    lasts_ns = rank.nodes.get_column("duration_ns").to_numpy()
+    cut_ns = np.where(communicates, 0, np.clip(begins_ns - start_ns, 0, lasts_ns))
+    return Beginning(begins_ns, row, release_ns[row], cut_ns[kept])
+
+
+@compiled
+def _releases(first: _Ints, before: _Ints, kept: _Flags, end_ns: _Ints) -> _Ints:
+    """Latest end of what a kept node waits for before all kept ones, if it ends last of all that it waits for."""
+    count = len(kept)
+    follows = np.zeros(count, dtype=np.bool_)
+    found = np.full(count, np.iinfo(np.int64).min, dtype=np.int64)
+    for row in range(count):
+        latest = found[row]
+        for edge in range(first[row], first[row + 1]):
+            other = before[edge]
+            if kept[other] or follows[other]:
+                follows[row] = True
+                latest = max(latest, end_ns[other])
+            else:
+                found[row] = max(found[row], end_ns[other])
+        if latest >= found[row]:
+            found[row] = np.iinfo(np.int64).min
+    return found
+
+
+def begun(rank: ChakraRank, beginning: Beginning) -> ChakraRank:
+    """Put delays before the chosen steps, which end when what lies before the steps does, and cut what goes on.
+
+    Those of a thread, stream or communication follow each other, so that each has a lane for itself in a simulator,
+    too. Of repeated nodes the first time has them.
+    """
+    nodes, row = rank.nodes, beginning.row
+    lane, _ = node_lanes(nodes)
+    order = np.lexsort((row, beginning.release_ns, lane[row]))
+    row, release_ns = row[order], beginning.release_ns[order]
+    same_lane = np.r_[False, lane[row][1:] == lane[row][:-1]][: len(row)]
+    start_ns = np.where(same_lane, np.r_[0, release_ns[:-1]][: len(row)], beginning.begins_ns)
+    count, number = len(row), np.arange(len(row))
+    delays = (
+        nodes[pl.Series(row)]
+        .select("step", "is_cpu_op", "thread", "stream")
+        .with_columns(
+            pl.lit(DELAY).alias("name"),
+            pl.lit(DELAY).alias("kind"),
+            pl.lit(NodeType.COMP_NODE.name).alias("type"),
+            duration_ns=pl.Series(release_ns - start_ns),
+        )
+    )
+    cut = pl.Series(np.r_[beginning.cut_ns, np.zeros(nodes.height - len(beginning.cut_ns), dtype=np.int64)])
+    shorter = nodes.with_columns(duration_ns=pl.col("duration_ns") - cut)
+    micros = (pl.col("duration_ns") + _HALF_US_NS) // NS_PER_US
+    both = pl.concat(
+        [
+            CHAKRA_NODES.conform(
+                delays.with_columns(duration_micros=micros, start_time_micros=0), fill_missing=True
+            ),
+            shorter.with_columns(duration_micros=pl.when(cut > 0).then(micros).otherwise("duration_micros")),
+        ]
+    )
+    deps, chained = rank.data_deps, number[same_lane]
+    before = np.r_[chained - 1, number, deps.node_id + count]
+    after = np.r_[chained, row + count, deps.rows() + count]
+    spans_ns = rank.spans_ns
+    return replace(
+        rank,
+        nodes=both.with_columns(node_id=pl.int_range(both.height, dtype=pl.Int64)),
+        data_deps=NodeDeps.of_pairs(before, after, np.arange(both.height)),
+        ctrl_deps=NodeDeps.none(both.height),
+        spans_ns=None if spans_ns is None else (np.r_[start_ns, spans_ns[0]], np.r_[release_ns, spans_ns[1]]),
     )
 
 

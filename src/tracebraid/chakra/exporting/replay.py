@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 import polars as pl
@@ -27,10 +28,18 @@ CHAKRA_REPLAY = Table(
     (
         Column("rank", Kind.INT, "the simulated rank"),
         Column("step", Kind.NAME, "the step, from the end of the one before it; null: all of the rank"),
-        Column("measured_ns", Kind.INT, "measured time in the trace"),
+        Column("measured_ns", Kind.INT, "measured time in the trace; null: steps before it are not exported"),
         Column("replayed_ns", Kind.INT, "time in the replay; null: it never ends"),
     ),
 )
+
+
+class NotCompared(str, Enum):
+    """Why a step has no replay error."""
+
+    STEPS_BETWEEN = "steps-between"
+    """Steps that are not exported lie between it and others that are."""
+    NEVER_ENDS = "never-ends"
 
 
 @dataclass(frozen=True)
@@ -40,31 +49,46 @@ class ReplayedStep:
     Args:
         rank: the simulated rank.
         step: its name; None: all of the rank.
-        measured_ns: measured time in the trace.
+        measured_ns: measured time in the trace; None: what the replay lacks lies between its steps there.
         replayed_ns: what it takes in the replay; None: it never ends.
     """
 
     rank: int
     step: str | None
-    measured_ns: int
+    measured_ns: int | None
     replayed_ns: int | None
 
     @property
+    def not_compared(self) -> NotCompared | None:
+        """Return why there is no error; None: there is."""
+        if self.replayed_ns is None:
+            return NotCompared.NEVER_ENDS
+        return NotCompared.STEPS_BETWEEN if self.measured_ns is None else None
+
+    @property
     def error_ns(self) -> int | None:
-        """Return the error of the replay in ns; None: it never ends."""
-        return None if self.replayed_ns is None else self.replayed_ns - self.measured_ns
+        """Return the error of the replay in ns; None: see `not_compared`."""
+        if self.replayed_ns is None or self.measured_ns is None:
+            return None
+        return self.replayed_ns - self.measured_ns
 
     @property
     def error_share(self) -> float | None:
-        """The error as a share of the measured time; None: it never ends, or took no time."""
-        error_ns = self.error_ns
-        return None if error_ns is None or self.measured_ns <= 0 else error_ns / self.measured_ns
+        """The error as a share of the measured time; None: there is no error, or it took no time."""
+        if self.error_ns is None or self.measured_ns is None or self.measured_ns <= 0:
+            return None
+        return self.error_ns / self.measured_ns
 
     @property
     def is_within(self) -> bool:
-        """Return whether the error is at most `MOST_ERROR_NS`, or `MOST_ERROR_SHARE` of the measured time."""
-        most = max(MOST_ERROR_NS, MOST_ERROR_SHARE * self.measured_ns)
-        return self.error_ns is not None and abs(self.error_ns) <= most
+        """Return whether the error is at most `MOST_ERROR_NS`, or `MOST_ERROR_SHARE` of the measured time.
+
+        What ends and cannot be compared is not beyond it.
+        """
+        most = max(MOST_ERROR_NS, MOST_ERROR_SHARE * (self.measured_ns or 0))
+        if self.error_ns is None:
+            return self.replayed_ns is not None
+        return abs(self.error_ns) <= most
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +112,9 @@ class ChakraReplay:
 
     @property
     def worst(self) -> ReplayedStep | None:
-        """The step of a rank with the largest error, one that never ends before all; None: there are none."""
-        return max(self.rows, key=_badness, default=None)
+        """The step of a rank with the largest error, one that never ends before all; None: nothing is compared."""
+        known = [row for row in self.rows if row.not_compared is not NotCompared.STEPS_BETWEEN]
+        return max(known, key=_badness, default=None)
 
     @property
     def beyond(self) -> Sequence[ReplayedStep]:
@@ -126,6 +151,7 @@ def _fact(row: ReplayedStep) -> dict[str, object]:
         "replayed_ns": row.replayed_ns,
         "error_ns": row.error_ns,
         "error_share": row.error_share,
+        "not_compared": None if row.not_compared is None else row.not_compared.value,
     }
 
 
@@ -165,8 +191,8 @@ class ReplayPart:
     communication: pl.DataFrame
 
 
-def replay_part(rank: ChakraRank) -> ReplayPart:
-    """Extract a rank's data for a replay."""
+def replay_part(rank: ChakraRank, begins_ns: int | None = None) -> ReplayPart:
+    """Extract a rank's data for a replay, which begins with its first node or at another time of its clock."""
     nodes, deps = rank.nodes, rank.data_deps
     assert rank.spans_ns is not None
     start_ns, end_ns = rank.spans_ns
@@ -187,7 +213,7 @@ def replay_part(rank: ChakraRank) -> ReplayPart:
         nodes.get_column("duration_ns").to_numpy(),
         deps.first.astype(np.int32),
         deps.node_id.astype(np.int32),
-        end_ns - start_ns.min(initial=np.iinfo(np.int64).max),
+        end_ns - (start_ns.min(initial=np.iinfo(np.int64).max) if begins_ns is None else begins_ns),
         nodes.select(codes).to_series().to_numpy() if names else np.full(nodes.height, -1, dtype=np.int32),
         tuple(names),
         communication,
@@ -195,9 +221,12 @@ def replay_part(rank: ChakraRank) -> ReplayPart:
 
 
 def replayed(
-    parts: Sequence[ReplayPart], groups: Mapping[str, Sequence[int]], single_lane: bool
+    parts: Sequence[ReplayPart],
+    groups: Mapping[str, Sequence[int]],
+    single_lane: bool,
+    behind_gap: Collection[str] = (),
 ) -> ChakraReplay:
-    """The times of steps in a replay, held against measured ones."""
+    """The times of steps in a replay, held against measured ones but for those behind steps that are not there."""
     communication = _slots(parts, groups)
     begin = np.cumsum([0, *(len(part.duration_ns) for part in parts)])
     deps = np.cumsum([0, *(len(part.before) for part in parts)])
@@ -217,7 +246,7 @@ def replayed(
     rows = [
         row
         for part, first, last in zip(parts, begin[:-1].tolist(), begin[1:].tolist(), strict=True)
-        for row in _steps(part, ends[first:last])
+        for row in _steps(part, ends[first:last], behind_gap)
     ]
     return ChakraReplay(
         CHAKRA_REPLAY.conform(pl.DataFrame(rows, schema=[*CHAKRA_REPLAY.polars_schema()], orient="row"))
@@ -322,10 +351,12 @@ def _ends(
     return end
 
 
-def _steps(part: ReplayPart, ends: _Ints) -> list[tuple[int, str | None, int, int | None]]:
+def _steps(
+    part: ReplayPart, ends: _Ints, behind_gap: Collection[str]
+) -> list[tuple[int, str | None, int | None, int | None]]:
     """The rows of a rank: its steps by their ends, and all of it."""
     never = bool((ends < 0).any())
-    rows: list[tuple[int, str | None, int, int | None]] = []
+    rows: list[tuple[int, str | None, int | None, int | None]] = []
     known = part.step >= 0
     measured, replays = np.zeros(len(part.steps), dtype=np.int64), np.zeros(len(part.steps), dtype=np.int64)
     np.maximum.at(measured, part.step[known], part.end_ns[known])
@@ -335,8 +366,11 @@ def _steps(part: ReplayPart, ends: _Ints) -> list[tuple[int, str | None, int, in
     before = before_replayed = 0
     for step in np.argsort(measured, kind="stable").tolist():
         lasts = None if stuck[step] else int(replays[step]) - before_replayed
-        rows.append((part.rank, part.steps[step], int(measured[step]) - before, lasts))
+        name = part.steps[step]
+        took = None if name in behind_gap else int(measured[step]) - before
+        rows.append((part.rank, name, took, lasts))
         before, before_replayed = int(measured[step]), int(replays[step])
     whole = None if never else int(ends.max(initial=0))
-    rows.append((part.rank, None, int(part.end_ns.max(initial=0)), whole))
+    took = None if behind_gap else int(part.end_ns.max(initial=0))
+    rows.append((part.rank, None, took, whole))
     return rows
