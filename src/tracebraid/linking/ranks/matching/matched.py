@@ -18,12 +18,14 @@ from tracebraid.linking.ranks.matching.signatures import (
     with_signatures,
 )
 from tracebraid.model.collectives import (
+    BETWEEN_TWO,
     HOST,
     UNKNOWN_GROUP,
     CollectiveType,
     MatchMethod,
     is_between_two,
     is_pair_on_host,
+    peers_listed,
     ranks_in_text,
     ranks_listed,
 )
@@ -362,24 +364,38 @@ def _frame(matched: pl.DataFrame) -> pl.DataFrame:
     """`MATCHED_COLLECTIVES` with `key`."""
     dtype = pl.col("dtype")
     same_dtype = dtype.str.to_lowercase().n_unique() == 1
-    frame = matched.group_by("key", maintain_order=True).agg(
-        pl.col("group").first(),
-        pl.col("type").sort().first(),
-        pl.col("type").n_unique().alias("types"),
-        pl.col("sequence").drop_nulls().min(),
-        pl.col("sequence").drop_nulls().n_unique().alias("sequences"),
-        pl.when(same_dtype).then(dtype.sort().first()).alias("dtype"),
-        pl.col("group_size").drop_nulls().max(),
-        pl.col("group_ranks").drop_nulls().first(),
-        pl.col("rank").sort().alias("ranks"),
-        pl.col("_method").max(),
-        pl.col("confidence").min(),
-        (pl.col("token").n_unique() == 1).alias("agrees"),
+    of_peers = pl.col("peers").is_not_null().any()
+    peer_ranks = peers_listed().list.eval(pl.element().struct.field("peer")).alias("_peer_ranks")
+    frame = (
+        matched.with_columns(peer_ranks)
+        .group_by("key", maintain_order=True)
+        .agg(
+            pl.col("group").first(),
+            pl.col("type").sort().first(),
+            pl.col("type").n_unique().alias("types"),
+            pl.col("sequence").drop_nulls().min(),
+            pl.col("sequence").drop_nulls().n_unique().alias("sequences"),
+            pl.when(same_dtype).then(dtype.sort().first()).alias("dtype"),
+            pl.col("group_size").drop_nulls().max(),
+            pl.col("group_ranks").drop_nulls().first(),
+            pl.col("rank").sort().alias("ranks"),
+            pl.col("_method").max(),
+            pl.col("confidence").min(),
+            # Each send of a kernel of several is compared with its receive.
+            (of_peers | (pl.col("token").n_unique() == 1)).alias("agrees"),
+            of_peers.alias("_of_peers"),
+            pl.col("_peer_ranks").explode().drop_nulls().unique().alias("_peer_ranks"),
+            pl.col("_peer_ranks").list.eval(pl.element().is_null()).list.any().any().alias("_has_unknown"),
+            pl.col("type").is_in([kind.value for kind in BETWEEN_TWO]).all().alias("_paired"),
+        )
     )
     frame = ranks_listed(frame)
-    between_two = pl.col("types") == 2
+    between_two = pl.col("_paired") & (pl.col("types") > 1)
     together, nobody = pl.lit(CollectiveType.SEND_RECEIVE.value), pl.lit([], dtype=pl.List(pl.Int64))
-    missing = pl.col("group_ranks").list.set_difference("ranks").list.sort()
+    expected = (
+        pl.when(~pl.col("_of_peers")).then("group_ranks").when(~pl.col("_has_unknown")).then("_peer_ranks")
+    )
+    missing = expected.list.set_difference("ranks").list.sort()
     method = pl.col("_method").replace_strict(range(len(_METHODS)), _METHODS, return_dtype=pl.String)
     return frame.with_row_index("collective").with_columns(
         pl.col("collective").cast(pl.Int64),
@@ -409,7 +425,7 @@ def match_by_sequence(members: pl.DataFrame) -> pl.DataFrame:
     """
     # Several sends and receives in a kernel have a number each rank's own, and unknown peers, unless there are but two.
     of_many = (pl.col("type") == CollectiveType.SEND_RECEIVE.value) & (pl.col("group_size") != 2)
-    usable_type = ~is_between_two() & ~of_many.fill_null(value=False)
+    usable_type = ~is_between_two() & ~of_many.fill_null(value=False) & pl.col("peers").is_null()
     together, track = members.filter(usable_type), ["_group", "rank"]
     has_numbers = pl.col("sequence").is_not_null()
     # Where a rank has no numbers at all, the order has to match it with the others.
@@ -655,7 +671,8 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     """Match the members of all ranks.
 
     Numbers come first, then the order of what they leave. Sends meet receives by their peers, in the order of each
-    pair; a kernel of several sends and receives whose peers are unknown stays unmatched. Sends and receives on the
+    pair; kernels of several are together with all that theirs meet, and stay unmatched where peers are unknown. Sends
+    and receives on the
     host may end long before, or after, those that they meet: their order alone matches them.
     """
     strangers = of_another_run(ranks, members)
@@ -667,9 +684,11 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     numbered = pl.col("row").is_in(by_sequence.get_column("row").implode())
     # Numbers have the last word in the groups that have them: what they leave is in no other's collective.
     of_numbered = usable.filter(numbered).get_column("_group").unique().implode()
-    rest = usable.filter(~numbered & (~pl.col("_group").is_in(of_numbered) | is_between_two()))
+    of_pairs = is_between_two() | pl.col("peers").is_not_null()
+    rest = usable.filter(~numbered & (~pl.col("_group").is_in(of_numbered) | of_pairs))
     clocks = _clocks(usable.join(by_sequence, on="row", how="inner", maintain_order="left"))
-    by_order = match_by_order(_with_channels(rest), clocks)
+    apart = _with_peers_apart(rest)
+    by_order = _with_peers_together(match_by_order(_with_channels(apart), clocks), apart)
     by_order = _with_less_confidence(by_order, usable.filter(may_be_of_several(ranks)))
     matches = pl.concat([by_sequence, by_order, match_pairs_on_host(usable)])
     found, collectives = collectives_of(prepared.sort("row"), matches)
@@ -721,6 +740,56 @@ def _with_channels(members: pl.DataFrame) -> pl.DataFrame:
     meets_none = together | is_pair_on_host()
     return found.with_columns(token).filter(
         pl.col("channel").is_not_null() & meets_none.ne_missing(other=True)
+    )
+
+
+def _with_peers_apart(members: pl.DataFrame) -> pl.DataFrame:
+    """The members with `of`, their `row`; a kernel of several sends and receives has a row for each of these."""
+    members = members.with_columns(pl.col("row").alias("of"))
+    if members.get_column("peers").is_null().all():
+        return members
+    each = members.with_columns(peers_listed()).explode("peers")
+    kind, peer, size = (pl.col("peers").struct.field(name) for name in ("type", "peer", "size_bytes"))
+    sends, own = kind == CollectiveType.SEND.value, pl.col("rank")
+    columns = {
+        "type": kind,
+        "source": pl.when(sends).then(own).otherwise(peer),
+        "destination": pl.when(sends).then(peer).otherwise(own),
+        "in_bytes": size,
+        "out_bytes": size,
+    }
+    is_one = pl.col("peers").is_not_null()
+    found = each.with_columns(
+        pl.when(is_one).then(value).otherwise(name).alias(name) for name, value in columns.items()
+    )
+    return with_signatures(found.with_columns(pl.int_range(pl.len()).alias("row")))
+
+
+def _with_peers_together(matches: pl.DataFrame, apart: pl.DataFrame) -> pl.DataFrame:
+    """Matches of members: all that the sends and receives of a kernel meet is one collective."""
+    if (apart.get_column("row") == apart.get_column("of")).all():
+        return matches
+    joined = matches.join(apart.select("row", "of"), on="row", how="inner").sort("row")
+    keys = joined.select("key").unique(maintain_order=True)
+    numbers = joined.join(keys.with_row_index("number"), on="key", how="left", maintain_order="left")
+    sets = DisjointSets(keys.height)
+    for (own,) in numbers.group_by("of", maintain_order=True).agg("number").select("number").iter_rows():
+        for number in own[1:]:
+            sets.join(own[0], number)
+    roots = [sets.root(number) for number in range(keys.height)]
+    whole = keys.with_columns(keys.get_column("key").gather(roots).alias("whole"))
+    certainty = pl.col("method").replace_strict(_METHODS, range(len(_METHODS)), return_dtype=pl.Int64)
+    found = joined.join(whole, on="key", how="left", maintain_order="left").with_columns(
+        certainty.alias("_method")
+    )
+    return (
+        found.group_by("of", maintain_order=True)
+        .agg(
+            pl.col("whole").first().alias("key"),
+            pl.col("method").sort_by("_method").last(),
+            pl.col("confidence").min(),
+        )
+        .rename({"of": "row"})
     )
 
 
