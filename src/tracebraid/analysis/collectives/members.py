@@ -78,10 +78,30 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
             ("dst_rank", _SENT, CollectiveType.SEND),
         )
     )
+    # In a group of two the peer is the other one.
+    of_two = pl.col("group_ranks").list.len() == 2
+    other = pl.when(of_two & pl.col("group_ranks").list.contains(me)).then(
+        pl.col("group_ranks").list.sum() - me
+    )
+    is_other = pl.concat_str(pl.lit('"peer":'), other)
     return joined.with_columns(
         pl.col("known_size").alias("group_size"),
-        pl.when(is_send).then(me).otherwise(source).alias("source"),
-        pl.when(is_receive).then(me).otherwise(destination).alias("destination"),
+        pl.when(is_send)
+        .then(me)
+        .when(is_receive)
+        .then(pl.coalesce(source, other))
+        .otherwise(source)
+        .alias("source"),
+        pl.when(is_receive)
+        .then(me)
+        .when(is_send)
+        .then(pl.coalesce(destination, other))
+        .otherwise(destination)
+        .alias("destination"),
+        pl.when(other.is_not_null())
+        .then(pl.col("peers").str.replace_all('"peer":null', is_other, literal=True))
+        .otherwise("peers")
+        .alias("peers"),
         pl.col("_text").alias("group_ranks"),
     ).drop("_text")
 

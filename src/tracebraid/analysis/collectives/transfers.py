@@ -5,10 +5,11 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.collectives.bandwidth import algorithm_rate, bus_rate, size_of
-from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
+from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of, sum_of
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
 from tracebraid.model.answers import COLLECTIVE_BANDWIDTH, COLLECTIVE_RANKS, COLLECTIVE_TOTALS, COLLECTIVES
 from tracebraid.model.collectives import (
+    BETWEEN_TWO,
     PAIRED,
     USUAL_DRIFT_PPM,
     ClockMethod,
@@ -112,7 +113,7 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
         dur_ns: their distance; waiting_ns + transfer_ns + rest_ns, where a null counts as 0.
         waiting_ns: null if no sender is known; a lower bound if `is_bound`.
         transfer_ns: an upper bound if `is_bound`.
-        rest_ns: see above.
+        rest_ns: see above. All three are null of a send or receive that meets no other.
         late_by_ns: its arrival after the first; by durations where the method is `SHORTEST_MEMBER`.
         waited_for: the rank whose arrival ended its waiting; null: it did not wait, or that rank is unknown.
         method: `TransferMethod`, the same for all members of a collective.
@@ -141,17 +142,21 @@ def _waits_of(ranks: LinkedRanks) -> pl.DataFrame:
     only_sends = ~_RECEIVES.fill_null(value=True)
     no_waiting = only_sends | (pl.col("_group_size") == 1)
     sender = pl.when(by_clock).then("_sender").otherwise("_shortest_sender")
+    unmet = _is_unmet()
+    waiting = pl.when(~unmet & no_waiting).then(pl.lit(0)).when(~unmet).then(waiting)
     return (
         found.with_columns(
-            pl.when(no_waiting).then(pl.lit(0)).otherwise(waiting).cast(pl.Int64).alias("waiting_ns"),
-            pl.when(only_sends).then(rest).fill_null(0).cast(pl.Int64).alias("rest_ns"),
+            waiting.cast(pl.Int64).alias("waiting_ns"),
+            pl.when(~unmet).then(pl.when(only_sends).then(rest).fill_null(0)).cast(pl.Int64).alias("rest_ns"),
             pl.when(by_shortest)
             .then(pl.col("_longest_ns") - _DURATION)
             .otherwise(_ARRIVAL - pl.col("_first_ns"))
             .alias("late_by_ns"),
         )
         .with_columns(
-            (_DURATION - pl.col("waiting_ns").fill_null(0) - pl.col("rest_ns")).alias("transfer_ns"),
+            pl.when(~unmet)
+            .then(_DURATION - pl.col("waiting_ns").fill_null(0) - pl.col("rest_ns"))
+            .alias("transfer_ns"),
             pl.when((pl.col("waiting_ns") > 0) & (sender != pl.col("rank"))).then(sender).alias("waited_for"),
         )
         .select(
@@ -160,6 +165,12 @@ def _waits_of(ranks: LinkedRanks) -> pl.DataFrame:
             *("method", "is_bound", "clock_width_ns"),
         )
     )
+
+
+def _is_unmet() -> pl.Expr:
+    """Return whether a member is a send or a receive that meets no other: the parts of its time are unknown."""
+    between_two = pl.col("type").is_in([kind.value for kind in BETWEEN_TWO]).fill_null(value=False)
+    return between_two & (pl.col("_members") == 1) & (pl.col("_group_size") != 1).fill_null(value=True)
 
 
 def _members(ranks: LinkedRanks) -> pl.DataFrame:
@@ -370,11 +381,12 @@ def _over_members() -> list[pl.Expr]:
         arrival.max().alias("last_arrival_ns"),
         pl.col("end_ns").max(),
         pl.when(pl.len() > 1).then(pl.when(by_shortest).then(shortest).otherwise(last)).alias("last_rank"),
-        pl.when(waiting.count() > 0).then(waiting.sum()).alias("waiting_ns"),
-        pl.col("rest_ns").sum(),
+        sum_of(waiting, "waiting_ns"),
+        sum_of(pl.col("rest_ns"), "rest_ns"),
         pl.col("dur_ns").sum(),
         pl.col("dur_ns").filter(lasting).min().fill_null(0).alias("_shortest_ns"),
         pl.len().cast(pl.Int64).alias("members"),
+        pl.col("transfer_ns").count().alias("_known"),
         pl.col("transfer_ns").filter(received_on_host).first().alias("_received_ns"),
     ]
 
@@ -386,7 +398,7 @@ def _transfer() -> pl.Expr:
     """
     by_clock = pl.col("transfer_method") == TransferMethod.LAST_ARRIVAL.value
     to_last_end = pl.coalesce("_received_ns", pl.col("end_ns") - pl.col("last_arrival_ns"))
-    return pl.when(by_clock).then(to_last_end).otherwise("_shortest_ns")
+    return pl.when(by_clock).then(to_last_end).when(pl.col("_known") > 0).then("_shortest_ns")
 
 
 @job_analysis(
@@ -473,8 +485,8 @@ def collective_totals(ranks: LinkedRanks, *, per_step: bool = False) -> pl.DataF
     suffered = members.group_by(key).agg(
         pl.col("description").drop_nulls().first(),
         pl.len().alias("count"),
-        *(pl.col(name).sum() for name in ("dur_ns", "transfer_ns", "rest_ns")),
-        pl.when(known.any()).then(pl.col("waiting_ns").sum()).alias("waiting_ns"),
+        pl.col("dur_ns").sum(),
+        *(sum_of(pl.col(name), name) for name in ("transfer_ns", "waiting_ns", "rest_ns")),
         pl.col("dur_ns").filter(known).sum().alias("_known_ns"),
         pl.col("is_bound").fill_null(value=True).sum().alias("bounds"),
     )
@@ -488,10 +500,14 @@ def collective_totals(ranks: LinkedRanks, *, per_step: bool = False) -> pl.DataF
     )
     begun = members.group_by("step").agg(pl.col("arrival_ns").min().alias("_begun"))
     share = pl.when(pl.col("_known_ns") > 0).then(pl.col("waiting_ns") / pl.col("_known_ns"))
-    sums = ("count", "dur_ns", "transfer_ns", "rest_ns", "bounds", "caused_ns", "times_last")
+    counts = ("count", "dur_ns", "bounds", "caused_ns", "times_last")
+    nothing = pl.col("count").is_null()
     rows = (
         suffered.join(caused, on=key, how="full", coalesce=True, nulls_equal=True)
-        .with_columns(pl.col(name).fill_null(0) for name in sums)
+        .with_columns(
+            *(pl.col(name).fill_null(0) for name in counts),
+            *(pl.when(nothing).then(0).otherwise(name).alias(name) for name in ("transfer_ns", "rest_ns")),
+        )
         .with_columns(share.alias("waiting_share"))
         .join(begun, on="step", how="left", nulls_equal=True)
     )
@@ -545,7 +561,7 @@ def collective_bandwidth(
             pl.col("first_arrival_ns").first(),
             pl.len().alias("count"),
             pl.col("is_bound").fill_null(value=True).sum().alias("bounds"),
-            _TRANSFER.sum(),
+            sum_of(_TRANSFER, "transfer_ns"),
             mean_of(_TRANSFER, "transfer_mean_ns"),
             median_of(_TRANSFER, "transfer_median_ns"),
             p95_of(_TRANSFER, "transfer_p95_ns"),

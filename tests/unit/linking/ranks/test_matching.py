@@ -471,7 +471,7 @@ def test_ranks_that_share_nothing_with_others_of_their_group_are_named(
     communicators: bool, whole: bool, findings: int
 ) -> None:
     found = match_members(two_by_two(communicators, whole).drop("truth"), facts(range(4), 4))
-    assert codes(found) == [FindingCode.COLLECTIVES_UNMATCHED] * findings
+    assert codes(found) == [FindingCode.WINDOW_APART] * findings
     assert [finding.details["ranks"] for finding in found.findings] == ["2, 3"] * findings
     assert set(found.collectives.get_column("ranks").list.len()) == {2}
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from tracebraid.linking.ranks.matching.by_order import match_by_order
+from tracebraid.linking.ranks.matching.disjoint_sets import DisjointSets
+from tracebraid.linking.ranks.matching.rank_findings import of_another_run, rank_findings
 from tracebraid.linking.ranks.matching.signatures import (
     is_of_all,
     is_of_unnamed,
@@ -30,33 +32,8 @@ from tracebraid.model.collectives import (
     ranks_listed,
 )
 from tracebraid.model.expressions import as_text
-from tracebraid.model.finding import Finding, FindingCase
-from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.finding import Finding
 from tracebraid.model.schema.links import MATCHED_COLLECTIVES, MEMBERS
-
-
-class DisjointSets:
-    """Numbers from 0 on, each in a set of its own until it is joined with another.
-
-    Args:
-        count: how many numbers.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._parent = list(range(count))
-
-    def root(self, item: int) -> int:
-        """Return the root of an item's set."""
-        while self._parent[item] != item:
-            self._parent[item] = self._parent[self._parent[item]]
-            item = self._parent[item]
-        return item
-
-    def join(self, first: int, second: int) -> None:
-        """Merge two sets; the lower root becomes the root."""
-        low, high = sorted((self.root(first), self.root(second)))
-        self._parent[high] = low
-
 
 LOCAL = ["rank", "process_group", "description", "_communicator", "_ranks", "group_size"]
 """Key that distinguishes the groups of one rank."""
@@ -487,167 +464,6 @@ def _of_most(keyed: pl.DataFrame) -> pl.DataFrame:
     return joined.filter((is_of_most | pl.col("part").is_not_null()) & agreeing)
 
 
-def without_shared_collectives(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Finding]:
-    """A finding for each set of ranks that collectives connect, but not with others that their groups name.
-
-    Ranks without any match have a separate finding.
-    """
-    sets = _connected(members)
-    if len(sets) < 2:
-        return
-    named = _named(members)
-    largest = max(sets, key=lambda ranks: (len(ranks), -ranks[0]))
-    for ranks in sets:
-        if ranks is not largest and _share_a_group(ranks, largest, named):
-            yield Finding.of(
-                FindingCode.COLLECTIVES_UNMATCHED,
-                paths.get(ranks[0], ""),
-                case=FindingCase.NOTHING_SHARED,
-                rank=ranks[0],
-                ranks=", ".join(map(str, ranks)),
-                first_rank=largest[0],
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class _Named:
-    """The groups that ranks name.
-
-    Args:
-        groups: of each rank the numbers of its groups.
-        ranks: of each group its ranks: those that it lists, and those that name it.
-    """
-
-    groups: dict[int, set[int]]
-    ranks: dict[int, set[int]]
-
-
-def _named(members: pl.DataFrame) -> _Named:
-    """Groups of each rank, distinguished by text and listed ranks."""
-    found = _Named(defaultdict(set), defaultdict(set))
-    known = pl.col("group").is_not_null() | pl.col("group_ranks").is_not_null()
-    texts = members.filter(known).group_by("group", as_text("group_ranks"))
-    number: dict[str, int] = {}
-    for group, listed, ranks in texts.agg(pl.col("rank").unique()).iter_rows():
-        own = number.setdefault(group, len(number)) if group is not None else -1 - len(found.ranks)
-        found.ranks[own].update(ranks_in_text(listed), ranks if group is not None else ())
-        for rank in ranks:
-            found.groups[rank].add(own)
-    return found
-
-
-def _share_a_group(ranks: list[int], others: list[int], named: _Named) -> bool:
-    """Return whether a group of a rank is also one of the others."""
-    return any(
-        not named.ranks[group].isdisjoint(there)
-        for here, there in ((ranks, others), (others, ranks))
-        for group in set().union(*(named.groups.get(rank, ()) for rank in here))
-    )
-
-
-def _connected(members: pl.DataFrame) -> list[list[int]]:
-    """The sets of ranks that matched collectives connect, each in order."""
-    matched = members.drop_nulls("collective").select("collective", "rank")
-    least = matched.group_by("collective").agg(pl.col("rank").min().alias("first"))
-    pairs = (
-        matched.join(least, on="collective", how="inner")
-        .select("rank", "first")
-        .unique()
-        .sort("rank", "first")
-    )
-    ranks = pairs.get_column("rank").unique().sort().to_list()
-    number = {rank: position for position, rank in enumerate(ranks)}
-    sets = DisjointSets(len(ranks))
-    for rank, first in pairs.iter_rows():
-        sets.join(number[rank], number[first])
-    found: dict[int, list[int]] = defaultdict(list)
-    for rank in ranks:
-        found[sets.root(number[rank])].append(rank)
-    return list(found.values())
-
-
-def rank_findings(
-    members: pl.DataFrame, ranks: pl.DataFrame, strangers: dict[int, int]
-) -> tuple[Finding, ...]:
-    """Findings about whole ranks."""
-    if ranks.height < 2:
-        return ()
-    paths = {rank: path or "" for rank, path in ranks.select("rank", "path").iter_rows()}
-    return (
-        *_worlds(ranks),
-        *(
-            Finding.of(FindingCode.RUNS_MIXED, paths.get(rank, ""), rank=rank, first_rank=first)
-            for rank, first in strangers.items()
-        ),
-        *_silent(members, paths),
-        *_unmatched(members, paths, strangers),
-        *without_shared_collectives(members, paths),
-    )
-
-
-def of_another_run(ranks: pl.DataFrame, members: pl.DataFrame) -> dict[int, int]:
-    """Ranks that recorded the same steps at another time than most of their host: each with the first of these.
-
-    A host has a single clock, and ranks of a run are in a step together. Those that recorded other steps have other
-    windows; those without steps count as of another run.
-    """
-    found: dict[int, int] = {}
-    steps: dict[int, set[str]] = {
-        rank: set(names)
-        for rank, names in members.group_by("rank").agg(pl.col("step").drop_nulls().unique()).iter_rows()
-    }
-    known = ranks.drop_nulls(["host", "start_ns", "end_ns"]).sort("start_ns", "rank")
-    for host in known.partition_by("host", maintain_order=True):
-        latest = pl.col("end_ns").cum_max().shift(1)
-        runs = host.with_columns((pl.col("start_ns") > latest).fill_null(value=False).cum_sum().alias("run"))
-        sizes = runs.group_by("run", maintain_order=True).agg(pl.col("rank").sort()).to_dicts()
-        largest = max(sizes, key=lambda run: (len(run["rank"]), -min(run["rank"])))
-        for run in sizes:
-            if run is not largest:
-                usual = set[str]().union(*(steps.get(rank, ()) for rank in largest["rank"]))
-                others = [rank for rank in run["rank"] if not _has_others(steps.get(rank, set()), usual)]
-                found |= dict.fromkeys(others, min(largest["rank"]))
-    return dict(sorted(found.items()))
-
-
-def _has_others(steps: set[str], usual: set[str]) -> bool:
-    """Return whether both recorded steps, and none that the other did."""
-    return bool(steps) and bool(usual) and not steps & usual
-
-
-def _worlds(ranks: pl.DataFrame) -> Iterator[Finding]:
-    sizes = ranks.get_column("world_size").drop_nulls().value_counts(sort=True)
-    if sizes.height > 1:
-        usual = sizes.item(0, "world_size")
-        other = ranks.filter(pl.col("world_size").is_not_null() & (pl.col("world_size") != usual)).row(
-            0, named=True
-        )
-        said = ", ".join(str(size) for size in sorted(sizes.get_column("world_size").to_list()))
-        yield Finding.of(FindingCode.WORLD_DIFFERS, other["path"] or "", f"rank {other['rank']}", sizes=said)
-
-
-def _silent(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Finding]:
-    """Find ranks without communication, if others have some."""
-    there = members.get_column("rank").unique().to_list()
-    if there:
-        for rank in sorted(paths.keys() - there):
-            yield Finding.of(FindingCode.NO_COLLECTIVES, paths[rank], rank=rank, others=len(there))
-
-
-def _unmatched(members: pl.DataFrame, paths: dict[int, str], strangers: dict[int, int]) -> Iterator[Finding]:
-    """Ranks of which nothing is matched, where another rank says that it is of such a group."""
-    counts = members.group_by("rank").agg(
-        pl.len(), pl.col("collective").count().alias("matched"), pl.col("event_id").first()
-    )
-    alone = counts.filter((pl.col("matched") == 0) & ~pl.col("rank").is_in(list(strangers))).sort("rank")
-    if counts.height < 2:
-        return
-    for rank, count, event in alone.select("rank", "len", "event_id").iter_rows():
-        yield Finding.of(
-            FindingCode.COLLECTIVES_UNMATCHED, paths.get(rank, ""), f"event {event}", count, rank=rank
-        )
-
-
 _OF_SEVERAL_GROUPS = 0.5
 """Confidence factor of a match by order if no evidence names the group and there are several (heuristic)."""
 
@@ -677,7 +493,8 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     """
     strangers = of_another_run(ranks, members)
     if members.is_empty():
-        return MatchedMembers(members, MATCHED_COLLECTIVES.empty(), rank_findings(members, ranks, strangers))
+        nothing = MATCHED_COLLECTIVES.empty()
+        return MatchedMembers(members, nothing, rank_findings(members, nothing, ranks, strangers))
     prepared = _prepared(members)
     usable = prepared.filter(~pl.col("rank").is_in(list(strangers)))
     by_sequence = match_by_sequence(usable)
@@ -694,7 +511,7 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     found, collectives = collectives_of(prepared.sort("row"), matches)
     match = found.get_column("collective").gather(prepared.get_column("row")).cast(pl.String).alias("match")
     order = order_findings(prepared.with_columns(match), ranks)
-    return MatchedMembers(found, collectives, (*rank_findings(found, ranks, strangers), *order))
+    return MatchedMembers(found, collectives, (*rank_findings(found, collectives, ranks, strangers), *order))
 
 
 def _prepared(members: pl.DataFrame) -> pl.DataFrame:
