@@ -83,7 +83,7 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     other = pl.when(of_two & pl.col("group_ranks").list.contains(me)).then(
         pl.col("group_ranks").list.sum() - me
     )
-    is_other = pl.concat_str(pl.lit('"peer":'), other)
+    named = pl.concat_str(pl.lit('"peer":'), other.cast(pl.String).fill_null("null"))
     return joined.with_columns(
         pl.col("known_size").alias("group_size"),
         pl.when(is_send)
@@ -98,10 +98,7 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
         .then(pl.coalesce(destination, other))
         .otherwise(destination)
         .alias("destination"),
-        pl.when(other.is_not_null())
-        .then(pl.col("peers").str.replace_all('"peer":null', is_other, literal=True))
-        .otherwise("peers")
-        .alias("peers"),
+        pl.col("peers").str.replace_all('"peer":null', named, literal=True),
         pl.col("_text").alias("group_ranks"),
     ).drop("_text")
 

@@ -651,7 +651,9 @@ def _coalesced_ops(linked: LinkedTrace) -> pl.DataFrame:
     if open_.is_empty():
         return nothing
     alone, ends = _launches(linked, kernels, open_.get_column("op_event"))
-    launched = pl.concat([kernels.get_column("source"), alone]).implode()
+    # A kernel with arguments of its own has them from the op around its launch.
+    around = nearest_event(kernels.with_columns(pl.lit(-1, dtype=pl.Int64).alias("event_id")), linked, known)
+    launched = pl.concat([around, alone]).implode()
     ops = timeline.of_role(Role.OP).filter(pl.col("event_id").is_in(known.implode()))
     names = timeline.collectives.select("event_id", _types(as_text("collective_name")).alias("type"))
     issued = (

@@ -10,13 +10,14 @@ from typing import Any
 import polars as pl
 
 from tracebraid.linking.ranks.matching.by_order import match_by_order
-from tracebraid.linking.ranks.matching.disjoint_sets import DisjointSets
-from tracebraid.linking.ranks.matching.rank_findings import of_another_run, rank_findings
 from tracebraid.linking.ranks.matching.signatures import (
+    DisjointSets,
     is_of_all,
     is_of_unnamed,
     may_be_of_several,
+    of_another_run,
     order_findings,
+    rank_findings,
     with_signatures,
 )
 from tracebraid.model.collectives import (
@@ -378,7 +379,7 @@ def _frame(matched: pl.DataFrame) -> pl.DataFrame:
         pl.col("collective").cast(pl.Int64),
         pl.when(between_two).then(together).otherwise("type").alias("type"),
         pl.when(pl.col("sequences") == 1).then("sequence").alias("sequence"),
-        pl.when(between_two).then(nobody).otherwise(missing).alias("missing"),
+        pl.when(between_two & ~pl.col("_of_peers")).then(nobody).otherwise(missing).alias("missing"),
         pl.int_range(pl.len()).over("group").cast(pl.Int64).alias("number"),
         method.alias("method"),
     )
