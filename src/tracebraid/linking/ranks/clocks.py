@@ -19,6 +19,7 @@ from tracebraid.model.collectives import (
     ClockMethod,
     CollectiveType,
     MatchMethod,
+    has_peer,
     is_pair_on_host,
 )
 from tracebraid.model.expressions import as_text
@@ -62,7 +63,10 @@ def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.Data
     """
     if collectives.is_empty():
         return pl.DataFrame(schema=_EVIDENCE)
-    kinds = collectives.select("collective", pl.col("type").alias("matched_type"), "agrees")
+    is_pair = pl.col("ranks").list.len() == 2
+    kinds = collectives.select(
+        "collective", pl.col("type").alias("matched_type"), "agrees", is_pair.alias("is_pair")
+    )
     grouped = pl.any_horizontal(pl.col("communicator", "process_group", "group_ranks").is_not_null())
     groups = ranks.select("rank", pl.col("groups").fill_null(0))
     found = (
@@ -76,7 +80,10 @@ def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.Data
     partial = uneven & _any(as_text("in_split", "out_split").str.contains(_NOTHING))
     doubtful = ~pl.col("agrees").fill_null(value=True) & ~uneven
     all_wait = _is(kind, _WAIT_FOR_ALL) & ~partial & ~doubtful
-    gives, awaits = (all_wait | (own == kind_of.value) for kind_of in (_TYPE.SEND, _TYPE.RECEIVE))
+    gives, awaits = (
+        all_wait | (own == kind_of.value) | (pl.col("is_pair") & has_peer(kind_of))
+        for kind_of in (_TYPE.SEND, _TYPE.RECEIVE)
+    )
     apart = uneven | doubtful | _is(kind, BETWEEN_TWO)
     return found.filter(_is(kind, (*_WAIT_FOR_ALL, *BETWEEN_TWO))).select(
         "rank",
