@@ -334,9 +334,9 @@ def test_rows_are_by_the_group_that_is_the_same_on_all_ranks() -> None:
     found = collective_totals(linked_ranks(rows))
     assert found.select("rank", "group", "count", "waiting_ns", "caused_ns").rows() == [
         (0, "pg ranks 0,1", 1, 5, 0),
-        (1, "other", 1, None, 0),
+        (1, "other", 1, None, None),
         (1, "pg ranks 0,1", 2, 0, 5),
-        (1, UNKNOWN_GROUP, 1, None, 0),
+        (1, UNKNOWN_GROUP, 1, None, None),
     ]
     assert found.get_column("waiting_share").to_list() == [0.5, None, 0.0, None]
 

@@ -481,14 +481,15 @@ def collective_totals(ranks: LinkedRanks, *, per_step: bool = False) -> pl.DataF
     if not per_step:
         members = members.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
     key = ["rank", "step", "group"]
-    known = pl.col("waiting_ns").is_not_null()
+    known, is_bound = pl.col("waiting_ns").is_not_null(), pl.col("is_bound").fill_null(value=True)
     suffered = members.group_by(key).agg(
         pl.col("description").drop_nulls().first(),
         pl.len().alias("count"),
         pl.col("dur_ns").sum(),
         *(sum_of(pl.col(name), name) for name in ("transfer_ns", "waiting_ns", "rest_ns")),
         pl.col("dur_ns").filter(known).sum().alias("_known_ns"),
-        pl.col("is_bound").fill_null(value=True).sum().alias("bounds"),
+        is_bound.sum().alias("bounds"),
+        (pl.col("collective").is_null() & is_bound).all().alias("_alone"),
     )
     caused = (
         members.drop("rank")
@@ -500,12 +501,13 @@ def collective_totals(ranks: LinkedRanks, *, per_step: bool = False) -> pl.DataF
     )
     begun = members.group_by("step").agg(pl.col("arrival_ns").min().alias("_begun"))
     share = pl.when(pl.col("_known_ns") > 0).then(pl.col("waiting_ns") / pl.col("_known_ns"))
-    counts = ("count", "dur_ns", "bounds", "caused_ns", "times_last")
-    nothing = pl.col("count").is_null()
+    counts, of_others = ("count", "dur_ns", "bounds"), ("caused_ns", "times_last")
+    nothing, alone = pl.col("count").is_null(), pl.col("_alone").fill_null(value=False)
     rows = (
         suffered.join(caused, on=key, how="full", coalesce=True, nulls_equal=True)
         .with_columns(
             *(pl.col(name).fill_null(0) for name in counts),
+            *(pl.when(~alone).then(pl.col(name).fill_null(0)).alias(name) for name in of_others),
             *(pl.when(nothing).then(0).otherwise(name).alias(name) for name in ("transfer_ns", "rest_ns")),
         )
         .with_columns(share.alias("waiting_share"))

@@ -76,7 +76,10 @@ def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.Data
         .join(kinds, on="collective", how="left", maintain_order="left")
     )
     kind, own = pl.coalesce("matched_type", "type"), pl.coalesce("type", "matched_type")
-    uneven = (kind == _TYPE.ALL_TO_ALL.value) & _any(as_text("in_split", "out_split").str.contains(r"\d"))
+    parts = as_text("in_split", "out_split").str.extract_all(r"\d+").list.n_unique()
+    uneven = (kind == _TYPE.ALL_TO_ALL.value) & (
+        _any(parts > 1) | _any(pl.col("in_bytes") != pl.col("out_bytes"))
+    )
     partial = uneven & _any(as_text("in_split", "out_split").str.contains(_NOTHING))
     doubtful = ~pl.col("agrees").fill_null(value=True) & ~uneven
     all_wait = _is(kind, _WAIT_FOR_ALL) & ~partial & ~doubtful

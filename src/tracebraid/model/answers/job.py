@@ -382,8 +382,8 @@ COLLECTIVE_TOTALS = Table(
         Column("waiting_ns", _INT, "waiting for other ranks, as far as it is known; null: of no member"),
         Column("rest_ns", _INT, "time of members that only send until a receiver has arrived; null: of none"),
         Column("bounds", _INT, "members whose transfer is, or may be, an upper bound"),
-        Column("caused_ns", _INT, "waiting of other ranks for this one"),
-        Column("times_last", _INT, "collectives at which others waited for it"),
+        Column("caused_ns", _INT, "waiting of other ranks for this one; null: no member meets another"),
+        Column("times_last", _INT, "collectives at which others waited for it; null: as there"),
         Column(
             "waiting_share",
             _FLOAT,

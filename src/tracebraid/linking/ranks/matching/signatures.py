@@ -452,7 +452,9 @@ def _unmatched(
     groups met without them.
     """
     paired = pl.col("type").is_in([kind.value for kind in BETWEEN_TWO]).fill_null(value=False)
-    expected = members.filter(_has_partner(members, list(paths)) & ~pl.col("rank").is_in(list(strangers)))
+    # Ranks without any communication are told for themselves.
+    there = members.get_column("rank").unique().to_list()
+    expected = members.filter(_has_partner(members, there) & ~pl.col("rank").is_in(list(strangers)))
     counts = expected.group_by("rank", paired.alias("paired")).agg(
         pl.len().alias("issued"), pl.col("collective").count().alias("matched"), pl.col("event_id").first()
     )
