@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
@@ -20,6 +20,7 @@ from tests.planted.scenes import clean
 from tests.waiting import HANG_S, wait_for
 from tracebraid.cli.table_output import Format, Target, write_rows
 from tracebraid.queries.database import QueryLimits, database
+from tracebraid.queries.engine import arrow_file
 from tracebraid.reports.machine import rows_json
 
 
@@ -205,6 +206,52 @@ def test_a_query_that_needs_too_much_memory_is_refused_it(traces: Path, query: s
     assert len(error.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("form", "rows", "memory_mib"),
+    [
+        ("csv", 600_000, 16),
+        pytest.param("json", 600_000, 16, marks=pytest.mark.full),
+        pytest.param("parquet", 600_000, 16, marks=pytest.mark.full),
+        pytest.param("csv", 6_000_000, 256, marks=pytest.mark.full),
+    ],
+)
+def test_a_result_larger_than_the_memory_of_its_query_is_written(
+    traces: Path, tmp_path: Path, form: str, rows: int, memory_mib: int
+) -> None:
+    """A row has 40 bytes and more."""
+    out = tmp_path / f"rows.{form}"
+    query = f"select range, md5(range::varchar) as text from range({rows})"
+    assert succeed("sql", traces, query, "--memory", memory_mib, "-o", out) == ""
+    read: dict[str, Callable[[Path], pl.DataFrame]] = {
+        "csv": pl.read_csv,
+        "json": pl.read_json,
+        "parquet": pl.read_parquet,
+    }
+    found = read[form](out)
+    assert (found.height, found["range"].sum()) == (rows, rows * (rows - 1) // 2)
+    assert found["text"].n_unique() == rows
+
+
+def test_a_result_larger_than_the_temporary_space_is_refused(tmp_path: Path) -> None:
+    limits = QueryLimits(memory_bytes=64 << 20, spill_bytes=1 << 20)
+    with database(limits) as engine:
+        engine.open(tmp_path / "scratch", [])
+        assert sum(rows.height for rows in engine.answer("select 1 from range(100)")) == 100
+        with pytest.raises(tracebraid.QueryError, match="temporary space"):
+            engine.answer("select md5(range::varchar) as m from range(300000)")
+
+
+def test_slices_that_find_no_memory_are_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polars says that the buffer cannot grow."""
+
+    def refused(*_: object) -> None:
+        raise OSError
+
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", refused)
+    with pytest.raises(MemoryError):
+        arrow_file(pl.DataFrame({"a": [1]}))
+
+
 @pytest.mark.full
 def test_a_result_of_many_slices_is_the_same_in_every_form(traces: Path, tmp_path: Path) -> None:
     query = (
@@ -232,10 +279,10 @@ def test_a_result_of_many_slices_is_the_same_in_every_form(traces: Path, tmp_pat
 
 
 @pytest.mark.full
-def test_a_slice_of_narrow_columns_has_no_more_values_than_one_of_wide_columns(traces: Path) -> None:
+def test_a_slice_of_narrow_columns_has_no_more_values_than_one_of_wide_columns(tmp_path: Path) -> None:
     """A million bits are 128 KiB, and a million objects of Python as JSON."""
     with database(QueryLimits()) as engine:
-        engine.open(traces, [])
+        engine.open(tmp_path, [])
         slices = [*engine.answer("select range % 2 = 0 as a, range % 3 = 0 as b from range(1000000)")]
     assert sum(rows.height for rows in slices) == 1_000_000
     assert max(rows.height * rows.width for rows in slices) <= 1 << 18

@@ -230,6 +230,17 @@ def limit_memory(limit_bytes: int) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, most_bytes))
 
 
+def limit_files(limit_bytes: int) -> None:
+    """Limit the size of each file that this process writes; a write beyond it is an error, as on a full disk."""
+    try:
+        import resource
+    except ImportError:
+        return
+    _, most_bytes = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if most_bytes == resource.RLIM_INFINITY or limit_bytes < most_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, most_bytes))
+
+
 def _send(stream: IO[bytes], message: bytes) -> None:
     stream.write(len(message).to_bytes(_LENGTH_BYTES, "little"))
     stream.write(message)

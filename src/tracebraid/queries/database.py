@@ -72,7 +72,7 @@ class Database:
         """Start again with an empty database."""
         folders = list_of_paths(path.resolve() for path in (*readable, *self._limits.folders))
         spill_mib = max(_AT_LEAST_MIB, self._limits.spill_bytes // _MIB)
-        self._ask("open", spill_mib, literal(str(scratch.absolute())), folders)
+        self._ask("open", spill_mib, str(scratch.absolute()), folders)
 
     def define(self, statements: Iterable[str]) -> None:
         """Define views and macros, and lock the settings."""

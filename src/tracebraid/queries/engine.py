@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -11,13 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tracebraid.child_process.worker import Parent, limit_memory
+from tracebraid.child_process.worker import Parent, limit_files, limit_memory
 from tracebraid.errors import QueryError
 from tracebraid.model.column import Column, Kind
+
+if TYPE_CHECKING:
+    import polars as pl
 
 _TYPES = {
     Kind.INT: "BIGINT",
@@ -144,11 +148,16 @@ _SETTINGS = (
 )
 _EXPLAIN = "EXPLAIN\n"
 """Prefix that binds a query without running it. Its own line preserves the columns of errors."""
-_RESULT = "tracebraid_result"
-_OVERHEAD_MIB = 256
+_RESULTS = "tracebraid_result"
+_RESULT = f"{_RESULTS}.answer"
+"""Database for the result, and its only table. It is a file: rows go there as they come, and no memory limit counts
+them."""
+_OVERHEAD_MIB = 384
 _OVERHEAD_OF_THREAD_MIB = 16
-"""Memory of the process beyond the engine's own count: polars and a slice of the result (200 MiB were measured), and
-for each thread its stack of 8 MiB and as much of vectors."""
+"""Memory of the process beyond the engine's own count: polars, a slice of the result and what writes it (250 MiB were
+measured), and for each thread its stack of 8 MiB and as much of vectors."""
+_DISK_FULL = tuple(os.strerror(number) for number in (errno.EFBIG, errno.ENOSPC))
+"""Part of errors where the temporary space is used up."""
 _FIRST_ROWS = 1024
 _ROWS_GROW = 8
 _SLICE_BYTES = 16 * _MIB
@@ -201,6 +210,15 @@ def _reply(work: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, ...
         return WRONG, error.problem, error.advice, error.where
     except (MemoryError, duckdb.OutOfMemoryException):
         return (NO_MEMORY,)
+    except (OSError, duckdb.Error) as error:
+        if _is_full(error):
+            return (NO_MEMORY,)
+        raise
+
+
+def _is_full(error: Exception) -> bool:
+    """Return whether an error says that the temporary space is used up."""
+    return any(reason in str(error) for reason in _DISK_FULL)
 
 
 class _Engine:
@@ -219,10 +237,15 @@ class _Engine:
         if self._connection is not None:
             self._connection.close()
         self._connection = self._connect(":memory:", config=_CONFIG)
+        Path(scratch).mkdir(parents=True, exist_ok=True)
+        limit_files(spill_mib * _MIB)
+        result = Path(scratch) / "result.duckdb"
+        result.unlink(missing_ok=True)
+        self._rows(f"ATTACH {literal(str(result))} AS {_RESULTS}")
         for setting in (
             f"memory_limit = '{self._memory_mib}MiB'",
             f"max_temp_directory_size = '{spill_mib}MiB'",
-            f"temp_directory = {scratch}",
+            f"temp_directory = {literal(str(Path(scratch) / 'spilled'))}",
             f"allowed_directories = {folders}",
             *_SETTINGS,
         ):
@@ -261,7 +284,7 @@ class _Engine:
             self._rows(_EXPLAIN + query)
 
     def run(self, query: str, limit: int | None) -> None:
-        """Run a query; its rows become a table, which the engine can put on disk."""
+        """Run a query; its rows become a table, which is written to a file as they come."""
         from tracebraid.queries.results import unreadable_type
 
         with _errors(query):
@@ -296,9 +319,7 @@ class _Engine:
             where = f"rowid >= {start} AND rowid < {start + rows}"
             relation = self._connection.sql(f"FROM {_RESULT} WHERE {where}")
             frame = frame_of(relation).cast(types)
-            buffer = io.BytesIO()
-            frame.write_ipc(buffer)
-            yield buffer.getvalue()
+            yield arrow_file(frame)
             start += rows
             fitting = _SLICE_BYTES * frame.height // max(1, int(frame.estimated_size()))
             rows = max(1, min(fitting, rows * _ROWS_GROW, most_rows))
@@ -316,7 +337,7 @@ class _Engine:
 
 @contextmanager
 def _errors(query: str, lines_before: int = 0) -> Iterator[None]:
-    """Convert DuckDB's errors of the block, except out of memory."""
+    """Convert DuckDB's errors of the block, except out of memory or temporary space."""
     import duckdb
 
     try:
@@ -324,7 +345,20 @@ def _errors(query: str, lines_before: int = 0) -> Iterator[None]:
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error as error:
+        if _is_full(error):
+            raise MemoryError from error
         raise query_error(str(error), query, lines_before) from None
+
+
+def arrow_file(frame: pl.DataFrame) -> bytes:
+    """Return a frame as an Arrow file."""
+    buffer = io.BytesIO()
+    try:
+        frame.write_ipc(buffer)
+    except OSError as error:
+        # It writes to memory alone.
+        raise MemoryError from error
+    return buffer.getvalue()
 
 
 def _distinct(names: list[str]) -> list[str]:
