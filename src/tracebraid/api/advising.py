@@ -41,11 +41,12 @@ from tracebraid.graph.host_causes import compute_function
 from tracebraid.graph.latest_edges import step_accounts
 from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers.graph import ACCOUNTING
+from tracebraid.model.answers.graph import ACCOUNTING, StepCause
 from tracebraid.model.answers.job import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, ADVICE_SITES
 from tracebraid.model.declared import declared
 from tracebraid.model.device_peaks import WAIT
 from tracebraid.model.engine import Job, Questions
+from tracebraid.model.expressions import as_text
 from tracebraid.model.gaps import FoundGap, is_hidden
 from tracebraid.model.graph import DependencyGraph
 from tracebraid.model.linked_ranks import Gather, RankParts
@@ -54,6 +55,7 @@ from tracebraid.model.questions import (
     Advice,
     AnyDetector,
     Growth,
+    JobDetector,
     Limit,
     PathDetector,
     Removal,
@@ -257,6 +259,7 @@ def advice_of_ranks(
         every = pl.concat([every, _placed(pl.concat(of_path), graph)]) if of_path else every
         device_windows = _device_windows(graph, windows)
         windows = _from_their_starts(windows, device_windows)
+    every = _within_path(every, accounts, known)
     gains = _no_gains if graph is None else partial(gains_of, graph, removals)
     estimator = partial(estimated, gains=gains, profiler=profiler)
     found = ranked(every, windows, least, estimator, known.by_name, device_windows)
@@ -322,6 +325,24 @@ def _placed(evidence: pl.DataFrame, graph: DependencyGraph) -> pl.DataFrame:
     of_device = events.drop_nulls().unique().with_columns(pl.lit(value=True).alias("on_device"))
     found = evidence.join(of_device, on=["rank", "event_id"], how="left", maintain_order="left")
     return found.with_columns(pl.col("on_device").fill_null(value=False))
+
+
+def _within_path(every: pl.DataFrame, accounts: pl.DataFrame, known: KnownDetectors) -> pl.DataFrame:
+    """Waits between ranks that no replay can take away, at most what the job's path does besides the host's code."""
+    names = [
+        name for name, each in known.by_name.items() if isinstance(each, JobDetector) and each.removes is None
+    ]
+    of_job = accounts.filter(pl.col("of_rank").is_null())
+    is_host = as_text("cause").is_in([StepCause.HOST.value, StepCause.LAUNCH.value])
+    if of_job.is_empty():
+        return every
+    at_most = of_job.filter(~is_host).get_column("ns").sum()
+    all_ns = pl.col("saving_ns").sum().over("detector", "rank")
+    share = (
+        pl.when(as_text("detector").is_in(names) & (all_ns > at_most)).then(at_most / all_ns).otherwise(1.0)
+    )
+    saving = (pl.col("saving_ns") * share).floor().cast(pl.Int64)
+    return every.with_columns(saving.alias("saving_ns")).filter(pl.col("saving_ns") > 0)
 
 
 def _recorded_step_ns(graph: DependencyGraph, windows: pl.DataFrame) -> float:
