@@ -417,6 +417,11 @@ def test_steps_of_a_process_that_was_killed_are_a_lower_bound(ended_by: str | No
     assert said in line
 
 
+def test_a_step_that_was_interrupted_is_one_of_those_that_were_seen() -> None:
+    (line,) = recorded_texts([Recorded(0, (7, 8), 8, "step()", "", None, ended_by="ValueError")], None)
+    assert "recorded steps 7 to 8 of 9" in line
+
+
 def test_many_windows_are_one_range() -> None:
     steps = tuple(step for window in range(100) for step in (window * 8 + 7, window * 8 + 8))
     (line,) = recorded_texts([Recorded(0, steps, 900, "optimizer", "SGD", None)], None)

@@ -76,7 +76,7 @@ class Places:
             {
                 "pid": note.pid,
                 "attempt": note.attempt,
-                "steps_seen": note.steps_seen,
+                "steps_seen": None if note.ended_by is None else note.steps_seen,
                 "ended_by": note.ended_by,
             }
             for note in before

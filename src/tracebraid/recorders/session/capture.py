@@ -184,7 +184,7 @@ class Capture(ContextDecorator):
         with self._termination.held():
             self.ended_by = ended_by
             # A loop that an exception or a signal ended was inside a step.
-            self._recording.end_last_step(is_step=ended_by != "end" and not self.is_guest)
+            self._recording.end_step(is_step=ended_by != "end" and not self.is_guest)
             self._recording.finish()
             if ended_by == "end" and not self.is_guest:
                 self._calibrate()

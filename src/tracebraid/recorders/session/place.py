@@ -23,7 +23,7 @@ class Place:
             died before.
         replaces: whether the files of a dead process, whose capture is empty or cut, may be replaced here.
         died: processes of this rank that died before, without a whole capture: `pid`, `attempt`, `steps_seen`,
-            `ended_by`.
+            `ended_by`; the last two are None of one that was killed.
     """
 
     folder: Path

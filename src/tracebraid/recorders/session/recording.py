@@ -102,11 +102,6 @@ class Recording:
         self._window.end_step(self.progress.steps_seen, is_step)
         return True
 
-    def end_last_step(self, is_step: bool) -> None:
-        """The loop is over, within a step if there is one in the window: whether that counts as a step."""
-        if self.end_step(is_step) and is_step:
-            self.progress.steps_seen += 1
-
     def finish(self) -> None:
         """Write the recording. If the last followed loop has no files, those of an earlier one remain."""
         if self._is_out_of_reach:

@@ -112,6 +112,8 @@ def test_a_place_says_which_attempt_it_is_and_who_died_before(
     place = taken(tmp_path)
     assert place is not None
     assert (place.attempt, [died["ended_by"] for died in place.died]) == (attempt, ["RuntimeError", None])
+    # What is known of the steps of one that was killed is old.
+    assert place.died[1]["steps_seen"] is None
     assert place.died[0] == {"pid": CUT["pid"], "attempt": 0, "steps_seen": 9, "ended_by": "RuntimeError"}
 
 
