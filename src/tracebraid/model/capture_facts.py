@@ -149,13 +149,14 @@ def capture_facts_of(timeline: Timeline) -> CaptureFacts:
         return CaptureFacts()
     counts: dict[str, Any] = {name: facts[name] for name in _COUNTS if _is_count(facts.get(name))}
     lists: dict[str, Any] = {
-        name: _numbers(facts.get(name)) for name in ("resident_bytes", "device_bytes", "steps")
+        name: _numbers(facts.get(name)) for name in ("resident_bytes", "device_bytes")
     }
     torch, quota = facts.get("torch"), _amount(facts.get("cpu_quota_cores"))
     return CaptureFacts(
         **counts,
         **lists,
         cpu_quota_cores=quota or None,
+        steps=_steps(facts.get("steps")),
         of_threads=_threads(facts.get("of_threads")),
         torch=torch if isinstance(torch, str) else None,
         costs=recording_costs(facts.get(COSTS)),
@@ -208,8 +209,14 @@ def _thread(row: Mapping[str, Any]) -> ThreadFacts:
     return ThreadFacts(**{entry.name: row[entry.name] for entry in fields(ThreadFacts)})
 
 
+def _steps(values: Any) -> tuple[int, ...]:
+    """The numbers of the window's steps: as the manifest lists them, or as the trace itself describes each."""
+    listed = values if isinstance(values, list) else []
+    return _numbers([value.get("step") if isinstance(value, dict) else value for value in listed])
+
+
 def _numbers(values: Any) -> tuple[int, ...]:
-    """The values, if all are numbers of bytes; else none."""
+    """The values, if all are numbers; else none."""
     if not isinstance(values, list) or not all(map(_is_count, values)):
         return ()
     return tuple(values)

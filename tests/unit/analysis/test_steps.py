@@ -49,7 +49,7 @@ CASES: dict[str, tuple[list[Json], list[int] | None, list[str]]] = {
 def test_steps_are_those_of_one_profiler_in_every_answer(
     marks: list[Json], manifest: list[int] | None, expected: list[str], tmp_path: Path
 ) -> None:
-    header = {} if manifest is None else {"tracebraid": {"steps": manifest}}
+    header = {} if manifest is None else {"tracebraid": {"steps": [{"step": number} for number in manifest]}}
     path = write(tmp_path / "trace_rank0.json", kineto_text([*marks, *WORK], header))
     job = tracebraid.open(path)
     assert analyses.steps(job).get_column("step").to_list() == expected
