@@ -216,7 +216,7 @@ def test_selected_steps_wait_for_kernels_that_run_on_from_before(tmp_path: Path,
     kernels = [kernel("gemm", 10 + 130 * number, 130, number) for number in (1, 2, 3)]
     trace = _trace(tmp_path / "one", 0, 1, [*steps, *kernels])
     rows = {}
-    for chosen in ("1..3", "2..3", None):
+    for chosen in ("1..3", "2..3", "2", None):
         options = tracebraid.ExportOptions(chakra=tracebraid.chakra.ChakraOptions(detail, steps=chosen))
         done = tracebraid.export(tracebraid.open(trace), tmp_path / f"{chosen}", "chakra", options)
         assert done.replay is not None

@@ -106,7 +106,7 @@ def test_a_step_has_its_nodes_and_what_they_wait_for_among_them() -> None:
 
 
 def test_steps_that_do_not_follow_each_other_stay_in_order() -> None:
-    rank = in_chosen_steps(rank_of(NODES), ["S#1", "S#3"])
+    rank = in_chosen_steps(rank_of(NODES), ["S#1", "S#3"], ["S#2"])
     assert names_of_pairs(rank) == {
         ("host 1", "kernel 1"),
         ("host 1", "other 1"),
@@ -126,6 +126,24 @@ def test_steps_that_follow_each_other_keep_what_lies_between_them() -> None:
         ("kernel 2", "kernel 3"),
         ("host 3", "kernel 3"),
     }
+
+
+def test_work_of_a_later_step_between_nodes_of_a_step_is_a_delay() -> None:
+    """On the one lane of a rank the host's next step comes between kernels; a step that is left out does not."""
+    rank = rank_of(
+        [
+            Listed("a", step="S#1"),
+            Listed("b", "a", step="S#2"),
+            Listed("c", "b", step="S#1"),
+            Listed("d", "c"),
+        ]
+    )
+    for left_out, names in (((), ["a", "delay", "c"]), (["S#2"], ["a", "c"])):
+        found = in_chosen_steps(rank, ["S#1"], left_out)
+        assert found.nodes.get_column("name").to_list() == names
+        assert found.data_deps.rows().tolist() == list(range(1, len(names)))
+        assert found.nodes.get_column("duration_ns").to_list() == [10_000] * len(names)
+        assert found.nodes.get_column("step").drop_nulls().to_list() == ["S#1"] * 2
 
 
 BEGUN = [

@@ -18,6 +18,7 @@ from tracebraid.chakra.exporting.export import (
     WrittenFile,
     beginnings,
     behind_gap,
+    left_out,
     steps_of_text,
     write_beside,
 )
@@ -52,7 +53,15 @@ def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
     with whole_folder(path) as folder:
         begins_ns = beginnings(first.ranks, first.ranks.ranks.select("rank", "start_ns"))
         steps_begin_ns = beginnings(first.ranks, first.starts_of(steps))
-        write = WriteRank(str(folder.resolve()), wanted, steps, plan, begins_ns, steps_begin_ns)
+        write = WriteRank(
+            str(folder.resolve()),
+            wanted,
+            steps,
+            left_out(steps, first.steps),
+            plan,
+            begins_ns,
+            steps_begin_ns,
+        )
         files = _second_pass(first, write)
         parts = [file.part for file in files]
         replay = replayed(parts, plan.comm_groups(), single_lane, behind_gap(steps, first.steps))

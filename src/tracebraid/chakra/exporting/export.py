@@ -75,6 +75,13 @@ def behind_gap(chosen: Sequence[str] | None, seen: Sequence[str]) -> frozenset[s
     return frozenset(chosen[len(together) :])
 
 
+def left_out(chosen: Sequence[str] | None, seen: Sequence[str]) -> frozenset[str]:
+    """Return the steps between the selected ones that are not selected."""
+    if chosen is None:
+        return frozenset()
+    return frozenset(seen[seen.index(chosen[0]) : seen.index(chosen[-1])]) - frozenset(chosen)
+
+
 PREFIX = "job"
 """Prefix of the file names: `job.0.et`."""
 
@@ -121,6 +128,7 @@ class WriteRank:
         folder: absolute path of the files.
         options: which parts of the rank become nodes.
         steps: names of the selected steps; None: all of the trace.
+        left_out: names of the others that lie between them.
         plan: the plan of the job.
         begins_ns: start of the simulation of all of the trace by rank, on its own clock.
         steps_begin_ns: likewise of the selected steps.
@@ -129,6 +137,7 @@ class WriteRank:
     folder: str
     options: ChakraOptions
     steps: tuple[str, ...] | None
+    left_out: frozenset[str]
     plan: JobPlan
     begins_ns: Mapping[int, int]
     steps_begin_ns: Mapping[int, int]
@@ -169,8 +178,10 @@ class WriteRank:
         if self.steps is None:
             return rank, None
         begins_ns = self.steps_begin_ns.get(planned.source)
-        beginning = None if begins_ns is None else beginning_of_steps(rank, self.steps, begins_ns)
-        return in_chosen_steps(rank, self.steps), beginning
+        beginning = (
+            None if begins_ns is None else beginning_of_steps(rank, self.steps, begins_ns, self.left_out)
+        )
+        return in_chosen_steps(rank, self.steps, self.left_out), beginning
 
     def _attributes(self, planned: PlannedRank) -> tuple[tuple[str, AttributeValue], ...]:
         return (

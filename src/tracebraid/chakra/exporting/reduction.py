@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
@@ -234,13 +234,15 @@ class Beginning:
     cut_ns: _Ints
 
 
-def in_chosen_steps(rank: ChakraRank, steps: Sequence[str]) -> ChakraRank:
+def in_chosen_steps(rank: ChakraRank, steps: Sequence[str], left_out: Collection[str] = ()) -> ChakraRank:
     """Keep the nodes issued in some steps and between them, renumbered; earlier dependencies are dropped.
+
+    What lies between them but belongs to an earlier or later step, which a step may overlap, is a delay.
 
     Where a chosen step waited for another one over nodes between them, it still does, lane by lane: its nodes wait for
     the last node of each thread, stream or communication that they waited for so.
     """
-    kept = _chosen(rank, steps)
+    kept = _chosen(rank, steps, left_out)
     lane, lanes = node_lanes(rank.nodes)
     first, before = rank.data_deps.first, rank.data_deps.node_id
     after = rank.data_deps.rows()
@@ -258,18 +260,31 @@ def in_chosen_steps(rank: ChakraRank, steps: Sequence[str]) -> ChakraRank:
     return replace(
         rank,
         attributes=(*rank.attributes, ("steps", ", ".join(steps)), (OUTSIDE_STEPS, outside)),
-        nodes=rank.nodes.filter(pl.Series(kept)).with_columns(node_id=pl.int_range(count, dtype=pl.Int64)),
+        nodes=_delays_of_others(rank.nodes.filter(pl.Series(kept)), steps),
         data_deps=NodeDeps.of_pairs(found.before, found.after, np.arange(count)),
         ctrl_deps=NodeDeps.none(count),
         spans_ns=None if rank.spans_ns is None else (rank.spans_ns[0][kept], rank.spans_ns[1][kept]),
     )
 
 
-def _chosen(rank: ChakraRank, steps: Sequence[str]) -> _Flags:
-    """Boolean mask of the nodes of some steps, and of those of no step that lie between them."""
+def _delays_of_others(nodes: pl.DataFrame, steps: Sequence[str]) -> pl.DataFrame:
+    """Number the kept nodes, those of steps that are not chosen as delays."""
+    is_other = ~as_text("step").is_in(list(steps)).fill_null(value=True)
+    delay = {"name": DELAY, "kind": DELAY}
+    kept = ("type", "duration_micros", "duration_ns", "start_time_micros", "is_cpu_op", "stream", "thread")
+    return nodes.with_columns(
+        pl.when(~is_other).then(pl.col(name)).otherwise(pl.lit(delay.get(name), dtype=dtype)).alias(name)
+        for name, dtype in nodes.schema.items()
+        if name not in kept
+    ).with_columns(node_id=pl.int_range(pl.len(), dtype=pl.Int64))
+
+
+def _chosen(rank: ChakraRank, steps: Sequence[str], left_out: Collection[str]) -> _Flags:
+    """Boolean mask of the nodes of some steps, and of others between them but for those of steps left out there."""
     step = as_text("step")
     flags = rank.nodes.select(
-        step.is_in(list(steps)).fill_null(value=False).alias("chosen"), step.is_null().alias("free")
+        step.is_in(list(steps)).fill_null(value=False).alias("chosen"),
+        (~step.is_in([*steps, *left_out])).fill_null(value=True).alias("free"),
     )
     chosen, free = (flags.get_column(name).to_numpy() for name in ("chosen", "free"))
     found: _Flags = chosen | _between(rank.data_deps.first, rank.data_deps.node_id, chosen, free)
@@ -293,10 +308,12 @@ def _between(first: _Ints, before: _Ints, chosen: _Flags, free: _Flags) -> _Flag
     return behind & ahead
 
 
-def beginning_of_steps(rank: ChakraRank, steps: Sequence[str], begins_ns: int) -> Beginning:
+def beginning_of_steps(
+    rank: ChakraRank, steps: Sequence[str], begins_ns: int, left_out: Collection[str] = ()
+) -> Beginning:
     """Find what of a whole rank lies before the chosen steps and matters to them."""
     assert rank.spans_ns is not None, "nodes that were made of a trace have their times"
-    kept, (start_ns, end_ns) = _chosen(rank, steps), rank.spans_ns
+    kept, (start_ns, end_ns) = _chosen(rank, steps, left_out), rank.spans_ns
     release_ns = _releases(rank.data_deps.first, rank.data_deps.node_id, kept, end_ns)[kept]
     row = np.flatnonzero(release_ns > begins_ns)
     communicates = rank.nodes.select(as_text("type").is_in(_COMMUNICATES)).to_series().to_numpy()
