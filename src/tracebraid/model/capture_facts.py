@@ -148,9 +148,7 @@ def capture_facts_of(timeline: Timeline) -> CaptureFacts:
     if not isinstance(facts, dict):
         return CaptureFacts()
     counts: dict[str, Any] = {name: facts[name] for name in _COUNTS if _is_count(facts.get(name))}
-    lists: dict[str, Any] = {
-        name: _numbers(facts.get(name)) for name in ("resident_bytes", "device_bytes")
-    }
+    lists: dict[str, Any] = {name: _numbers(facts.get(name)) for name in ("resident_bytes", "device_bytes")}
     torch, quota = facts.get("torch"), _amount(facts.get("cpu_quota_cores"))
     return CaptureFacts(
         **counts,

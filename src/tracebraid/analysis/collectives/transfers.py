@@ -507,7 +507,10 @@ def collective_totals(ranks: LinkedRanks, *, per_step: bool = False) -> pl.DataF
         suffered.join(caused, on=key, how="full", coalesce=True, nulls_equal=True)
         .with_columns(
             *(pl.col(name).fill_null(0) for name in counts),
-            *(pl.when(~alone).then(pl.col(name).fill_null(0)).alias(name) for name in of_others),
+            *(
+                pl.when(alone).then(name).otherwise(pl.col(name).fill_null(0)).alias(name)
+                for name in of_others
+            ),
             *(pl.when(nothing).then(0).otherwise(name).alias(name) for name in ("transfer_ns", "rest_ns")),
         )
         .with_columns(share.alias("waiting_share"))
