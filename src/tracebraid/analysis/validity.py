@@ -273,33 +273,6 @@ def _of_launches(linked: LinkedTrace) -> pl.DataFrame:
     )
 
 
-def unlaunched_work(linked: LinkedTrace) -> pl.DataFrame:
-    """Steps of which most device time has no launch in the trace; what was launched before it began does not count."""
-    work = device_work(linked)
-    is_launched = pl.coalesce("call_event", "op_event").is_not_null()
-    first = work.filter(is_launched).get_column("ts_ns").min()
-    if work.is_empty() or not linked.timeline.has_role(Role.OP):
-        return pl.DataFrame(schema=DOUBTS)
-    run = step_of_moments(
-        work.filter(pl.col("ts_ns") >= (first if isinstance(first, int) else 0)).drop("step"),
-        step_windows(linked),
-    )
-    lost_ns = pl.col("dur_ns").filter(~is_launched).sum()
-    return (
-        run.sort("ts_ns", "event_id")
-        .group_by("step", maintain_order=True)
-        .agg(
-            pl.lit(Gap.WORK_UNLAUNCHED.value).alias("doubt"),
-            (~is_launched).sum().cast(pl.Int64).alias("count"),
-            pl.col("event_id").filter(~is_launched).first(),
-            lost_ns.cast(pl.Int64).alias("time_ns"),
-            pl.col("dur_ns").sum().alias("all_ns"),
-        )
-        .filter((pl.col("count") > 0) & (pl.col("time_ns") >= _MOST * pl.col("all_ns")))
-        .select(DOUBTS.names())
-    )
-
-
 def _without_cut_off(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """Without the last launches of no step whose work still lay in the queue when the profiler stopped.
 
@@ -550,7 +523,6 @@ def _last_start(work: pl.DataFrame, limit: int) -> int:
 _RULES = (
     unended_communication,
     missing_work,
-    unlaunched_work,
     unusable_durations,
     beyond_trace,
     steps_beyond_trace,

@@ -303,12 +303,6 @@ class FindingCode(str, Enum):
         "launches whose work is not in the trace",
         _LEFT_OUT_OF_MEANS,
     )
-    WORK_UNLAUNCHED = (
-        "work-unlaunched",
-        _WARNING,
-        "most device work has no launch in the trace: its op, why the device is idle and what launches cost is unknown",
-        "Record the calls of the runtime with their correlations, from the first iteration on",
-    )
     DURATION_OVERFLOWS = (
         "duration-overflows",
         _WARNING,
