@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.model.collectives import Subject, rule_of
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.name_rules import nearest, nearest_rows
@@ -117,6 +119,8 @@ _ROUNDED_AWAY_NS = 2 * NS_PER_US
 
 _USER_SCOPE = 7
 """`at::RecordScope::USER_SCOPE` in PyTorch: the scope of annotations."""
+_ISSUES = r"^c10d::"
+"""Ops of which the implementation calls a backend, which makes a range for the collective."""
 _BY_ID = ("record_function_id", "external_id")
 
 
@@ -192,6 +196,8 @@ class _Evidence:
         callers: nodes that have a child in the Execution Trace.
         marked: nodes whose parent was never written.
         by_id: nodes that are linked by ids.
+        asynchronous: nodes of ranges of backends, which end when the collective does: they call nothing.
+        issuing: nodes of the ops for which backends make these.
         slack_ns: how much later than written an op may end.
     """
 
@@ -204,6 +210,8 @@ class _Evidence:
     callers: Collection[int]
     marked: Collection[int]
     by_id: AbstractSet[int]
+    asynchronous: AbstractSet[int]
+    issuing: AbstractSet[int]
     slack_ns: int
 
     def outer(self, node: int) -> int | None:
@@ -223,6 +231,26 @@ class _Evidence:
         """Return the interval of a linked node's op."""
         return self.spans[self.event_of[node]]
 
+    def was_open(self, outer: _Span, inner: _Span) -> bool:
+        """Return whether an op that calls others began between two on their thread, and ran when the second began."""
+        starts, ends = self._calling[outer.lane]
+        first, last = (
+            np.searchsorted(starts, outer.start_ns, "right"),
+            np.searchsorted(starts, inner.start_ns),
+        )
+        return bool((ends[first:last] > inner.start_ns + self.slack_ns).any())
+
+    @cached_property
+    def _calling(self) -> Mapping[int, tuple[_Ints, _Ints]]:
+        """The starts and ends of the linked ops of each thread that call others, by start."""
+        of_lanes: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for event, span in self.spans.items():
+            own = of_lanes[span.lane]
+            if self.node_of[event] not in self.asynchronous:
+                own.append((span.start_ns, span.end_ns))
+        rows = {lane: np.array(sorted(own), dtype=np.int64).reshape(-1, 2) for lane, own in of_lanes.items()}
+        return {lane: (table[:, 0], table[:, 1]) for lane, table in rows.items()}
+
 
 def judge_parents(
     et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, host_links: pl.DataFrame
@@ -232,6 +260,9 @@ def judge_parents(
     A node's parent is proven wrong where it was never written, where its op is on another thread or had ended, and
     where an op between the two calls what runs inside it; all of them linked by ids. All else is left open: an
     event without length lies in each op that begins or ends at its moment, a range may be asynchronous.
+
+    An op may outlast its caller: asynchronous ranges, annotations that another call closes, and what was open when the
+    profiler stopped. The parent is right that was the innermost to run when it began.
     """
     linked = host_links.filter(pl.col("node_id").is_not_null())
     suspects = _suspects(et, tree, linked.select("event_id", "node_id"))
@@ -248,6 +279,8 @@ def _judge(evidence: _Evidence, node: int) -> JudgedParent | None:
     if parent is None or parent not in evidence.nodes or node in evidence.marked:
         return None if by_time == claimed else JudgedParent(node, by_time, Verdict.MISSING)
     if by_time == claimed and (parent == claimed or not _began_later(evidence, parent, node)):
+        return None
+    if parent == claimed and _outlasted(evidence, node, parent):
         return None
     involved = {linked_node for linked_node in (node, by_time, claimed) if linked_node is not None}
     if not involved <= evidence.by_id or (by_time is not None and not _began_later(evidence, node, by_time)):
@@ -274,6 +307,22 @@ def _began_later(evidence: _Evidence, node: int, other: int) -> bool:
     if own.is_root or others.is_root:
         return others.is_root
     return node > other and (not own.rf_id or not others.rf_id or own.rf_id > others.rf_id)
+
+
+def _outlasted(evidence: _Evidence, node: int, parent: int) -> bool:
+    """Return whether a node's op began in its parent's, as the innermost that ran there, and ran on behind its end.
+
+    A backend begins the range of a collective on a thread of its own.
+    """
+    inner, outer = evidence.span(node), evidence.span(parent)
+    if parent in evidence.asynchronous or not _began_later(evidence, node, parent):
+        return False
+    if inner.lane != outer.lane:
+        return (
+            node in evidence.asynchronous and parent in evidence.issuing and outer.start_ns <= inner.start_ns
+        )
+    is_inside = outer.start_ns <= inner.start_ns < outer.end_ns - evidence.slack_ns
+    return is_inside and inner.end_ns > outer.end_ns and not evidence.was_open(outer, inner)
 
 
 def _is_refuted(evidence: _Evidence, node: int, parent: int) -> bool:
@@ -345,6 +394,10 @@ def _evidence(et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, linked
     by_id = linked.filter(as_text("method").is_in(_BY_ID)).get_column("node_id")
     node_of = dict(linked.select("event_id", "node_id").iter_rows())
     marks = et.extra_attrs.filter(as_text("key") == MISSING_PARENT).get_column("node_id")
+    names = et.nodes.select("node_id", as_text("name"))
+    ranges = [
+        name for name in names.get_column("name").unique().to_list() if rule_of(name or "", Subject.RANGE)
+    ]
     return _Evidence(
         nodes=nodes,
         parent_of={node: said.parent for node, said in nodes.items()},
@@ -355,5 +408,7 @@ def _evidence(et: ExecutionTrace, timeline: Timeline, tree: pl.DataFrame, linked
         callers={node.parent for node in nodes.values() if node.parent is not None},
         marked=set(marks),
         by_id=set(by_id),
+        asynchronous=set(names.filter(pl.col("name").is_in(ranges)).get_column("node_id")),
+        issuing=set(names.filter(pl.col("name").str.contains(_ISSUES)).get_column("node_id")),
         slack_ns=_ROUNDED_AWAY_NS if in_us else 0,
     )

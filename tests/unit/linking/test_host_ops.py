@@ -14,7 +14,7 @@ import pytest
 from tests.builders import Json, et_text, kineto_text, node, op, write
 from tests.unit.linking.made import et_of, event_ids, linked_of, row_of
 from tests.unit.validation.made import EVENTS, ran, shuffled
-from tracebraid.api import link, read_execution_trace
+from tracebraid.api import link, read_execution_trace, repair
 from tracebraid.model.coverage import OrphanReason
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -325,6 +325,75 @@ def test_two_parents_that_times_allow_for_are_a_note_of_their_own(tmp_path: Path
     events = [ran("outer", 0, 50, 11), ran("inner", 20, 30, 12), ran("after", 50, 1, 13)]
     nodes = et_of(node(11, "outer", 1001), node(12, "inner", 11), node(13, "after", 12))
     assert set(said(linked(tmp_path, events, nodes))) == {"parents-unproven"}
+
+
+def _range(name: str, ts: float, dur: float, node_id: int, tid: int = 1) -> Json:
+    return op(name, ts, dur, tid, "user_annotation", Record_function_id=node_id)
+
+
+OUTLASTING: dict[str, tuple[list[Json], dict[int, int], set[str]]] = {
+    # Name: events, the parent of each node, what is found.
+    "a send that is under way when its op returns": (
+        [ran("step", 0, 90, 11), ran("c10d::send", 10, 20, 12), _range("gloo:send", 15, 40, 13)],
+        {11: 1001, 12: 11, 13: 12},
+        set(),
+    ),
+    "a collective on a thread of its backend": (
+        [ran("c10d::allreduce_", 10, 20, 11), _range("gloo:all_reduce", 20, 40, 12, tid=2)],
+        {11: 1001, 12: 11},
+        set(),
+    ),
+    "a step that ends and begins in a hook of backward": (
+        [
+            _range("ProfilerStep#1", 0, 50, 11),
+            ran("AccumulateGrad", 30, 40, 12),
+            _range("ProfilerStep#2", 60, 90, 13),
+            ran("aten::mm", 75, 5, 14),
+            ran("AccumulateGrad", 140, 30, 15),
+        ],
+        {11: 1001, 12: 11, 13: 12, 14: 13, 15: 13},
+        set(),
+    ),
+    "an op behind the end of its parent": (
+        [ran("step", 0, 90, 11), ran("aten::mm", 10, 20, 12), ran("aten::add", 40, 60, 13)],
+        {11: 1001, 12: 11, 13: 12},
+        {"parents-differ"},
+    ),
+    "an op in a nearer one, which it outlasts too": (
+        [ran("outer", 0, 50, 11), ran("nearer", 10, 55, 12), ran("inner", 20, 80, 13)],
+        {11: 1001, 12: 11, 13: 11},
+        {"parents-differ"},
+    ),
+    "an op that began while a send was under way": (
+        [ran("c10d::send", 0, 20, 11), _range("gloo:send", 10, 50, 12), ran("aten::mm", 30, 60, 13)],
+        {11: 1001, 12: 11, 13: 12},
+        {"parents-differ"},
+    ),
+    "a collective on another thread than an op that issues none": (
+        [ran("aten::mm", 10, 20, 11), _range("gloo:all_reduce", 20, 40, 12, tid=2)],
+        {11: 1001, 12: 11},
+        {"parents-differ"},
+    ),
+}
+
+
+@pytest.mark.parametrize("recorder", ["native", "torch"])
+@pytest.mark.parametrize("case", OUTLASTING)
+def test_an_op_may_outlast_the_one_that_called_it(tmp_path: Path, case: str, recorder: str) -> None:
+    events, parents, expected = OUTLASTING[case]
+    nodes = [
+        node(
+            event["args"]["Record function id"],
+            event["name"],
+            parents[event["args"]["Record function id"]],
+            tid=event["tid"],
+            scope=7 if event["cat"] == "user_annotation" else 0,
+        )
+        for event in events
+    ]
+    assert set(said(linked(tmp_path, events, et_of(*nodes, threads=2), recorder))) == expected
+    (done,) = repair(tmp_path)
+    assert bool(done.changed) == bool(expected)
 
 
 def test_the_manifest_names_the_recorder(tmp_path: Path) -> None:
