@@ -190,7 +190,8 @@ def test_four_ranks_of_a_host_that_no_trace_names_have_one_clock(real_traces: Pa
     others = linked.clocks.filter(linked.clocks.get_column("rank") > 0)
     assert others.get_column("method").to_list() == [ClockMethod.COLLECTIVES.value] * 3
     assert others.get_column("collectives").to_list() == [8] * 3
-    assert (others.get_column("offset_ns").abs() <= 2_000).all()
+    # One of the eight is an uneven all-to-all, whose ends say little.
+    assert (others.get_column("offset_ns").abs() <= 2_500).all()
     assert (others.get_column("offset_low_ns") < 0).all()
     assert (others.get_column("offset_high_ns") > 0).all()
     assert others.get_column("drift_ppm").to_list() == [0.0] * 3

@@ -25,6 +25,8 @@ LATENCY_NS = 3_000
 RETURN_NS = 1_000
 """From the end of the work that is waited for to the end of the call that waits."""
 
+_SEND_RECEIVE = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)"
+
 _CALLBACKS = {
     "cudaLaunchKernel": 211,
     "cudaLaunchKernelExC": 430,
@@ -220,9 +222,42 @@ class Calls(Memory):
         at: int | None = None,
     ) -> Planted:
         """A collective of NCCL on a process group: the ops around it, and its kernel with the arguments; float32."""
+        args = self._arguments(name, nelems, group)
+        outer, inner, kernel = _COLLECTIVES[name]
+        with self.op(outer), self.op("record_param_comms") as comms, self.annotation(inner):
+            comms.args.update(args)
+            return self.launch(stream, kernel, dur, "cudaLaunchKernelExC", at=at, **args)
+
+    def issue(
+        self, name: str, nelems: int = 1024, group: str = "0", peer: int | None = None, ns: int = 2_000
+    ) -> Planted:
+        """An op that is coalesced with others, as in `batch_isend_irecv`: it launches nothing; gives the arguments' op.
+
+        Args:
+            name: `send`, `recv`, `_allgather_base`, ...
+            nelems: elements of float32.
+            group: the process group.
+            peer: the global rank that a send goes to, or a receive comes from; None: the trace does not say.
+            ns: its duration.
+        """
+        outer, _, _ = _COLLECTIVES[name]
+        with self.op(outer), self.op("record_param_comms", ns) as comms:
+            comms.args.update(self._arguments(name, nelems, group))
+            if peer is not None:
+                ends = (self.scene.rank, peer) if name == "send" else (peer, self.scene.rank)
+                comms.args |= dict(zip(("Src Rank", "Dst Rank"), ends, strict=True))
+        return comms
+
+    def close_group(
+        self, stream: Stream, dur: int, kernel: str = _SEND_RECEIVE, at: int | None = None
+    ) -> Planted:
+        """End a group of coalesced ops: a launch in no op, whose kernel has no arguments."""
+        return self.launch(stream, kernel, dur, "cudaLaunchKernelExC", at=at)
+
+    def _arguments(self, name: str, nelems: int, group: str) -> Json:
         ranks = self.scene.groups[group]
         gathers = nelems * len(ranks) if name == "_allgather_base" else nelems
-        args: Json = {
+        return {
             "Collective name": name,
             "In msg nelems": nelems,
             "Out msg nelems": nelems // len(ranks) if name == "_reduce_scatter_base" else gathers,
@@ -237,10 +272,6 @@ class Calls(Memory):
             "Process Group Ranks": str(ranks),
             "Seq": self.scene.count(f"sequence of {group}"),
         }
-        outer, inner, kernel = _COLLECTIVES[name]
-        with self.op(outer), self.op("record_param_comms") as comms, self.annotation(inner):
-            comms.args.update(args)
-            return self.launch(stream, kernel, dur, "cudaLaunchKernelExC", at=at, **args)
 
     def _prolong(self, call: Planted, end: int) -> None:
         """Let the call that was made last end later."""

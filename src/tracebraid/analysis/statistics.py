@@ -10,6 +10,11 @@ def mean_of(values: pl.Expr, name: str = "mean_ns") -> pl.Expr:
     return values.mean().alias(name)
 
 
+def sum_of(values: pl.Expr, name: str) -> pl.Expr:
+    """The sum, as a column of that name; null for no values."""
+    return pl.when(values.count() > 0).then(values.sum()).alias(name)
+
+
 def median_of(values: pl.Expr, name: str = "median_ns") -> pl.Expr:
     """The median: between two values in the middle their mean; null for no values."""
     return values.median().alias(name)

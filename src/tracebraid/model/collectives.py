@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -233,6 +233,28 @@ def text_of_ranks(ranks: Sequence[int] | None) -> str | None:
 def ranks_in_text(text: str | None) -> tuple[int, ...]:
     """The ranks of a group, in the order of the group; none if they are unknown."""
     return () if text is None else msgspec.json.decode(text, type=tuple[int, ...])
+
+
+COALESCED = "coalesced"
+"""Name of several sends and receives that one kernel carries out."""
+
+_PEERS = pl.List(pl.Struct({"type": pl.String(), "peer": pl.Int64(), "size_bytes": pl.Int64()}))
+
+
+def text_of_peers(peers: Sequence[Mapping[str, object]] | None) -> str | None:
+    """`peers` of `MEMBERS`; None: a single send or receive, or unknown ones."""
+    return None if not peers else msgspec.json.encode(peers).decode()
+
+
+def peers_listed() -> pl.Expr:
+    """`peers` as a list of structs: type, peer (a global rank; null: unknown) and size_bytes (null: unknown)."""
+    return pl.col("peers").cast(pl.String).str.json_decode(_PEERS).alias("peers")
+
+
+def has_peer(kind: CollectiveType) -> pl.Expr:
+    """Return whether there is a send, or a receive, among `peers`; false where there are none."""
+    listed = peers_listed().list.eval(pl.element().struct.field("type") == kind.value)
+    return listed.list.any().fill_null(value=False)
 
 
 def ranks_listed(frame: pl.DataFrame) -> pl.DataFrame:

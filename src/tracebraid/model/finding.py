@@ -75,6 +75,9 @@ class FindingCase(str, Enum):
     HOST_OF_SEVERAL_CLOCKS = "host-of-several-clocks"
     NOTHING_SHARED = "nothing-shared"
     """Ranks that share collectives with each other, and none with the others of their groups."""
+    OTHER_STEPS = "other-steps"
+    MET_WITHOUT = "met-without"
+    """The others of its groups met without a rank."""
     SAMPLED_BY_HOST_AND_GROUP = "sampled-by-host-and-group"
     SAMPLED_BY_HOST = "sampled-by-host"
     SAMPLED_BY_GROUP = "sampled-by-group"
@@ -233,6 +236,14 @@ CASE_SENTENCES: dict[FindingCase, str] = {
     _CASE.NOTHING_SHARED: (
         "ranks {ranks} share collectives with each other but none with rank {first_rank}, a member of their groups: "
         "they are of another run or window"
+    ),
+    _CASE.OTHER_STEPS: (
+        "{matched:,} of {issued:,} {what} of rank {rank} were matched with other ranks: it recorded {own} and further "
+        "steps, the others {others} and further, none of them the same"
+    ),
+    _CASE.MET_WITHOUT: (
+        "{matched:,} of {issued:,} {what} of rank {rank} were matched with other ranks: {met:,} of its groups met "
+        "without it"
     ),
     _CASE.HOST_OF_SEVERAL_CLOCKS: (
         "ranks on host {host} have {count} clocks: several hosts or containers share that name"

@@ -600,9 +600,15 @@ class FindingCode(str, Enum):
     COLLECTIVES_UNMATCHED = (
         "collectives-unmatched",
         _WARNING,
-        "no communication of rank {rank} was matched with another rank",
-        "Is it of this run, and of this window? Capture all ranks in the same steps, with a torch that numbers "
-        "collectives",
+        "{matched:,} of {issued:,} {what} of rank {rank} were matched with other ranks; waits and transfers of the "
+        "rest are unknown",
+        "Capture all ranks in the same steps, with a torch that numbers collectives, and shapes",
+    )
+    WINDOW_APART = (
+        "window-apart",
+        _WARNING,
+        "rank {rank} is of another run or window",
+        "Is it of this run, and of this window? Capture all ranks in the same steps",
     )
     NO_COLLECTIVES = (
         "no-collectives",

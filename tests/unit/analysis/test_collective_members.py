@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import polars as pl
 import pytest
 
 import tracebraid
+from tests.builders import node
 from tests.captures import CAPTURES
 from tests.cases import cases
 from tests.linked_ranks import linked_ranks
 from tests.planted import Scene
 from tests.planted.devices import MI300X
+from tests.unit.linking.made import et_of
 from tracebraid.analysis.collectives.matched_groups import matched_groups
 from tracebraid.analysis.collectives.members import members
 from tracebraid.linking.ranks.clocks import link_ranks
@@ -197,6 +201,81 @@ def test_a_tensor_of_no_dimensions_is_one_element(dims: list[object], kind: str,
     assert (row["in_bytes"], row["out_bytes"]) == (size, size)
 
 
+BASE, LIST = "c10d::alltoall_base_", "c10d::alltoall_"
+_SHAPES = [[24, 64], [64, 64], [], [], [], [], []]
+_OF_LIST = [[[8, 64], [8, 64], [8, 64]], [[8, 64], [16, 64], [40, 64]], [], []]
+
+
+@cases(
+    "op, dims, values, expected",
+    {
+        "splits": (BASE, _SHAPES, ["[8, 8, 8]", "[8, 16, 40]"], (16_384, 6_144, "[8, 16, 40]", "[8, 8, 8]")),
+        "no splits": (BASE, [[24, 64], [24, 64], [], [], []], ["[]", "[]"], (6_144, 6_144, "[]", "[]")),
+        "splits that were left out": (BASE, _SHAPES, ["", ""], (16_384, 6_144, None, None)),
+        "no shapes": (BASE, None, None, (16_384, None, None, None)),
+        "damaged splits": (BASE, _SHAPES, ["[8, 8", "[x]"], (16_384, 6_144, None, None)),
+        "lists of tensors": (LIST, _OF_LIST, None, (16_384, 6_144, "[512, 1024, 2560]", "[512, 512, 512]")),
+        "an op of another type": ("c10d::barrier", _SHAPES, None, (16_384, None, None, None)),
+    },
+)
+def test_an_all_to_all_on_the_host_has_the_sizes_of_the_op_that_asked_for_it(
+    op: str, dims: list[object] | None, values: list[str] | None, expected: tuple[object, ...]
+) -> None:
+    scene = Scene(world_size=3, devices=())
+    host, backend = scene.thread(), scene.thread("pt_gloo_runner")
+    with host.op(op, 5_000, dims=dims) as asking:
+        asking.args["Record function id"] = 10
+    if values is not None:
+        asking.args["Concrete Inputs"] = ["", "", "", *values, "False", "-1"]
+    with backend.annotation("gloo:all_to_all") as event:
+        backend.spend(10_000)
+    event.args |= {"Record function id": 11, "Input Dims": [[64, 64]], "Input type": ["float"]}
+    (row,) = members(scene.linked()).to_dicts()
+    assert tuple(row[name] for name in ("in_bytes", "out_bytes", "in_split", "out_split")) == expected
+
+
+def test_splits_that_kineto_left_out_are_those_of_the_execution_trace() -> None:
+    scene = Scene(world_size=40, devices=())
+    host, backend = scene.thread(), scene.thread("pt_gloo_runner")
+    with host.op(BASE, 5_000, dims=[[80, 64], [40, 64], [], [], []]) as asking:
+        asking.args |= {"Record function id": 10, "Concrete Inputs": [""] * 7}
+    with backend.annotation("gloo:all_to_all") as event:
+        backend.spend(10_000)
+    event.args |= {"Record function id": 11, "Input Dims": [[40, 64]], "Input type": ["float"]}
+    given = [
+        ("Tensor(float)", [1, 1, 0, 1, 4, "cpu"], [80, 64]),
+        ("Tensor(float)", [2, 2, 0, 1, 4, "cpu"], [40, 64]),
+    ]
+    rows = [("GenericList[Int]", [size] * 40, [0]) for size in (2, 1)]
+    asked = node(20, BASE, 1001, [*given, ("Object", "<Object>", [0]), *rows], rf_id=10)
+    (row,) = members(scene.linked(et_of(asked))).to_dicts()
+    assert [json.loads(row[name]) for name in ("out_split", "in_split")] == [[2] * 40, [1] * 40]
+    assert (row["out_bytes"], row["in_bytes"]) == (20_480, 10_240)
+
+
+@cases(
+    "op, shapes, expected",
+    {
+        "none were given": (BASE, None, "[]"),
+        "shapes of lists": (LIST, _OF_LIST, "[512, 1024, 2560]"),
+        # The arguments of a list of tensors have no splits, whatever its sizes.
+        "lists without shapes": (LIST, None, None),
+    },
+)
+def test_splits_of_nccl_are_those_of_its_arguments_and_of_lists_of_tensors(
+    op: str, shapes: list[object] | None, expected: str | None
+) -> None:
+    scene = _scene()
+    kernel = scene.thread().collective(scene.stream(20), 5_000, "all_to_all", 4096, "7")
+    (asking,) = scene.of(BASE)
+    asking.name = op
+    if shapes is not None:
+        asking.args["Input Dims"] = shapes
+    (row,) = members(scene.linked()).to_dicts()
+    assert (row["event_id"], row["in_bytes"], row["out_bytes"]) == (kernel.event_id, 16_384, 16_384)
+    assert row["in_split"] == expected
+
+
 def test_a_range_on_the_host_was_issued_by_the_last_op_before_it_in_the_order_of_numbers() -> None:
     """One thread of gloo begins the second of two before another one begins the first."""
     scene = _scene(devices=())
@@ -261,7 +340,8 @@ def test_damaged_arguments_are_unknown(damage: dict[str, int]) -> None:
     kernel.args |= damage
     (row,) = members(scene.linked()).to_dicts()
     assert row["in_bytes"] is None or row["in_bytes"] == 64
-    assert row["destination"] is None
+    # In a group of two the peer is the other one.
+    assert row["destination"] == 1
     assert row["group_size"] == 2
 
 

@@ -334,9 +334,9 @@ def test_rows_are_by_the_group_that_is_the_same_on_all_ranks() -> None:
     found = collective_totals(linked_ranks(rows))
     assert found.select("rank", "group", "count", "waiting_ns", "caused_ns").rows() == [
         (0, "pg ranks 0,1", 1, 5, 0),
-        (1, "other", 1, None, 0),
+        (1, "other", 1, None, None),
         (1, "pg ranks 0,1", 2, 0, 5),
-        (1, UNKNOWN_GROUP, 1, None, 0),
+        (1, UNKNOWN_GROUP, 1, None, None),
     ]
     assert found.get_column("waiting_share").to_list() == [0.5, None, 0.0, None]
 
@@ -375,6 +375,19 @@ ROWS = [
             [exchange(rank, "[0, 0, 0]", "[0, 0, 0]") for rank in (10, 11, 12)],
             (10, 0, None, 10, 0, None, True),
         ),
+        # Without splits each rank says what it gives and gets itself, if all are there.
+        "totals": (
+            [{**row, "in_split": None, "out_split": None} for row in ROWS],
+            (11, 18 * 4, 18 / 8, 11, 12 * 4, 12 / 8, True),
+        ),
+        "equal parts": (
+            [exchange(10, None, None, in_split="[]", out_split="[]")],
+            (10, 8, 1.0, 10, 8, 1.0, False),
+        ),
+        "totals of one rank": (
+            [exchange(10, None, None, out_split="[]")],
+            (None, None, None, 10, 8, 1.0, None),
+        ),
     },
 )
 def test_the_rank_that_gets_and_the_one_that_gives_the_most(
@@ -388,10 +401,10 @@ def test_the_rank_that_gets_and_the_one_that_gives_the_most(
 
 
 @pytest.mark.parametrize("split", [None, "[]", "nonsense", "[1, x]", "[-1, 2, 3]"])
-def test_without_splits_all_ranks_have_the_same(split: str | None) -> None:
+def test_ranks_of_equal_totals_have_the_same(split: str | None) -> None:
     rows = [{**row, "in_split": split, "out_split": split, "in_bytes": 24, "out_bytes": 24} for row in ROWS]
     found = collective_imbalance(linked_ranks(rows)).row(0, named=True)
-    assert not found["is_uneven"]
+    assert found["is_uneven"] is (False if split == "[]" else None)
     assert (found["received_imbalance"], found["sent_imbalance"]) == (1.0, 1.0)
 
 
@@ -401,7 +414,7 @@ def test_unknown_sizes_and_other_collectives_are_left_out() -> None:
 
 
 def test_what_is_most_beyond_the_mean_comes_first() -> None:
-    even = [{**row, "collective": 1, "in_split": None, "out_split": None} for row in ROWS]
+    even = [{**exchange(rank, None, None), "collective": 1} for rank in (10, 11, 12)]
     assert collective_imbalance(linked_ranks([*even, *ROWS])).get_column("collective").to_list() == [0, 1]
 
 

@@ -14,6 +14,8 @@ from tracebraid.model.linked_ranks import LinkedRanks
 
 _SPLIT = r"^\s*\[\s*\d+(\s*,\s*\d+)*\s*\]\s*$"
 """A JSON list of integers that are not below 0."""
+_EVEN = r"^\s*\[\s*\]\s*$"
+"""No splits were asked for: the parts of all ranks are equal."""
 
 
 @job_analysis(
@@ -42,12 +44,17 @@ def collective_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
     members = members_with_waits(ranks)
     own = -1 - pl.int_range(pl.len())
     members = members.with_columns(pl.coalesce("collective", own).alias("_key"))
-    received = _extremes(_of_peers(members, "in_split", "in_bytes"), "received")
-    sent = _extremes(_of_peers(members, "out_split", "out_bytes"), "sent")
-    splits = pl.col("in_split").cast(pl.String), pl.col("out_split").cast(pl.String)
+    received = _extremes(_of_ranks(members, "in_split", "in_bytes", "out_bytes"), "received")
+    sent = _extremes(_of_ranks(members, "out_split", "out_bytes", "in_bytes"), "sent")
+    splits = [pl.col(name).cast(pl.String) for name in ("in_split", "out_split")]
+    says = pl.any_horizontal(text.str.contains(_SPLIT).fill_null(value=False) for text in splits).any()
+    differ = pl.any_horizontal(pl.col(name).drop_nulls().n_unique() > 1 for name in ("in_bytes", "out_bytes"))
+    is_even = pl.all_horizontal(text.str.contains(_EVEN).fill_null(value=False) for text in splits).all()
     uneven = members.group_by("_key").agg(
-        pl.any_horizontal(*(text.str.contains(_SPLIT).fill_null(value=False) for text in splits))
-        .any()
+        pl.when(says | differ)
+        .then(pl.lit(value=True))
+        .when(is_even)
+        .then(pl.lit(value=False))
         .alias("is_uneven")
     )
     mean = pl.sum_horizontal("received_mean_bytes", "sent_mean_bytes")
@@ -63,10 +70,25 @@ def collective_imbalance(ranks: LinkedRanks) -> pl.DataFrame:
     return COLLECTIVE_IMBALANCE.conform(rows)
 
 
+def _of_ranks(members: pl.DataFrame, split: str, given: str, got: str) -> pl.DataFrame:
+    """The bytes of each rank of the group: `_key`, `rank`, `bytes`; nothing for collectives that do not say it.
+
+    They are the sums of what the members say about each rank, where all of them do, else what each member says of
+    itself, where all ranks of the group are members.
+    """
+    parts = _of_peers(members, split, given)
+    whole = pl.len().over("_key") == pl.col("group_size").over("_key")
+    itself = members.join(parts.select("_key").unique(), on="_key", how="anti", maintain_order="left")
+    itself = itself.filter(whole & (pl.col(got).null_count() == 0).over("_key"))
+    return pl.concat(
+        [parts.select("_key", "rank", "bytes"), itself.select("_key", "rank", pl.col(got).alias("bytes"))]
+    )
+
+
 def _of_peers(members: pl.DataFrame, split: str, size: str) -> pl.DataFrame:
     """The bytes between the members that exist and each rank of the group: `_key`, `index`, `rank`, `bytes`.
 
-    Without a split all ranks of the group have equal parts.
+    Only of collectives of which each member says its parts.
     """
     text = pl.col(split).cast(pl.String)
     parts = (
@@ -74,12 +96,12 @@ def _of_peers(members: pl.DataFrame, split: str, size: str) -> pl.DataFrame:
         .then(text.str.strip_chars(" []").str.split(","))
         .list.eval(pl.element().str.strip_chars().cast(pl.Int64, strict=False))
     )
-    is_group = pl.col("group_size").is_between(1, _MOST_RANKS)
-    even = pl.when(is_group).then(pl.lit(1).repeat_by("group_size"))
+    is_even = text.str.contains(_EVEN) & pl.col("group_size").is_between(1, _MOST_RANKS)
+    even = pl.when(is_even).then(pl.lit(1).repeat_by("group_size"))
     found = (
-        members.filter(pl.col(size).is_not_null())
-        .select("_key", "group_ranks", pl.col(size).alias("_bytes"), pl.coalesce(parts, even).alias("_parts"))
-        .filter(pl.col("_parts").list.len() > 0)
+        members.with_columns(pl.coalesce(parts, even).alias("_parts"))
+        .filter(pl.all_horizontal(pl.col(size, "_parts").is_not_null()).all().over("_key"))
+        .select("_key", "group_ranks", pl.col(size).alias("_bytes"), "_parts")
         .with_columns(
             pl.int_ranges(pl.col("_parts").list.len()).alias("index"),
             pl.col("_parts").list.sum().alias("_sum"),
@@ -88,12 +110,10 @@ def _of_peers(members: pl.DataFrame, split: str, size: str) -> pl.DataFrame:
     share = pl.when(pl.col("_sum") > 0).then(pl.col("_parts") / pl.col("_sum")).otherwise(0.0)
     return (
         found.explode("_parts", "index")
-        .with_columns(
-            (share * pl.col("_bytes")).round().cast(pl.Int64).alias("bytes"), pl.col("index").cast(pl.Int64)
-        )
+        .with_columns((share * pl.col("_bytes")).alias("bytes"), pl.col("index").cast(pl.Int64))
         .join(_ranks_of_groups(members), on=["group_ranks", "index"], how="left", maintain_order="left")
         .group_by("_key", "index")
-        .agg(pl.col("bytes").sum(), pl.col("rank").drop_nulls().first())
+        .agg(pl.col("bytes").sum().round().cast(pl.Int64), pl.col("rank").drop_nulls().first())
         .sort("_key", "index")
     )
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
+import msgspec
 import polars as pl
 
 from tracebraid.analysis.device import device_events, event_columns, fetched, rows_of_events
 from tracebraid.analysis.time.breakdown import HOST
 from tracebraid.analysis.time.collective_events import (
     MOST_ELEMENTS,
+    collective_arguments,
     collective_events,
     host_ranges,
     itemsize_of,
+    nearest_event,
 )
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.category import Role
@@ -72,10 +78,27 @@ def with_groups(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
             ("dst_rank", _SENT, CollectiveType.SEND),
         )
     )
+    # In a group of two the peer is the other one.
+    of_two = pl.col("group_ranks").list.len() == 2
+    other = pl.when(of_two & pl.col("group_ranks").list.contains(me)).then(
+        pl.col("group_ranks").list.sum() - me
+    )
+    named = pl.concat_str(pl.lit('"peer":'), other.cast(pl.String).fill_null("null"))
     return joined.with_columns(
         pl.col("known_size").alias("group_size"),
-        pl.when(is_send).then(me).otherwise(source).alias("source"),
-        pl.when(is_receive).then(me).otherwise(destination).alias("destination"),
+        pl.when(is_send)
+        .then(me)
+        .when(is_receive)
+        .then(pl.coalesce(source, other))
+        .otherwise(source)
+        .alias("source"),
+        pl.when(is_receive)
+        .then(me)
+        .when(is_send)
+        .then(pl.coalesce(destination, other))
+        .otherwise(destination)
+        .alias("destination"),
+        pl.col("peers").str.replace_all('"peer":null', named, literal=True),
         pl.col("_text").alias("group_ranks"),
     ).drop("_text")
 
@@ -188,6 +211,131 @@ _T = CollectiveType
 _SAME = [kind.value for kind in (_T.ALL_REDUCE, _T.BROADCAST)]
 
 
+_EVEN = "[]"
+"""Splits that an op was not given: the parts of all ranks are equal."""
+_ALL_TO_ALL = r"^c10d::alltoall(?:_base)?_$"
+"""Ops of which the arguments say what each rank sends and receives: outputs, inputs, the group, and two lists."""
+
+
+def _with_parts(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
+    """Members of which all-to-alls have the elements and splits of the op that asked for them.
+
+    A backend's range says nothing but its inputs, and `record_param_comms` has no splits of lists of tensors. What
+    both say stays as it is. In a list the tensors are the parts.
+    """
+    is_one = (pl.col("type") == _T.ALL_TO_ALL.value).fill_null(value=False)
+    if not found.select(is_one.any()).item():
+        return found
+    ops = _all_to_all_ops(linked)
+    anchors = found.select(
+        "event_id", pl.when(is_one).then(pl.coalesce("issuer", "op_event")).alias("op_event")
+    )
+    asked = nearest_event(anchors, linked, ops.get_column("event_id"))
+    facts = fetched(ops.drop("event_id"), rows_of_events(ops.get_column("event_id"), asked))
+    joined = found.hstack(facts.rename(lambda name: f"_{name}"))
+    of_list = pl.col("_of_list").fill_null(value=False)
+    known = []
+    for name, dtype in _PARTS.items():
+        given = pl.col(name).cast(dtype)
+        is_said = given.str.contains(r"\d") if dtype == pl.String() else given.is_not_null()
+        other = pl.coalesce(f"_{name}", pl.when(~of_list | (dtype != pl.String())).then(given))
+        known.append(pl.when(is_said).then(given).otherwise(other).alias(name))
+    return joined.with_columns(known).drop(facts.rename(lambda name: f"_{name}").columns)
+
+
+_Parts: TypeAlias = tuple[int | None, int | None, str | None, str | None]
+
+
+def _all_to_all_ops(linked: LinkedTrace) -> pl.DataFrame:
+    """Columns event_id, of_list and `_PARTS` of the ops that ask for an all-to-all; null: unknown.
+
+    Kineto leaves out lists of more than 30 numbers, and all arguments where no shapes were recorded: the Execution
+    Trace has them.
+    """
+    timeline = linked.timeline
+    ops = (
+        timeline.of_role(Role.OP)
+        .with_columns(as_text("name"))
+        .filter(pl.col("name").str.contains(_ALL_TO_ALL))
+    )
+    table = timeline.host_ops
+    rows = rows_of_events(table.get_column("event_id"), ops.get_column("event_id"))
+    ops = ops.hstack(fetched(table.select(as_text("input_dims", "concrete_inputs")), rows))
+    arguments = ops.select("name", "input_dims", "concrete_inputs").iter_rows()
+    facts = _frame_of_parts(_parts(name, _listed(dims), _listed(values)) for name, dims, values in arguments)
+    if linked.has_et and sum(facts.null_count().row(0)):
+        nodes = _node_inputs(ops.get_column("event_id"), linked)
+        named = ops.select("event_id", "name").iter_rows()
+        by_node = _frame_of_parts(_parts(name, *nodes.get(event, ([], []))) for event, name in named)
+        facts = facts.select(
+            own.fill_null(other)
+            for own, other in zip(facts.get_columns(), by_node.get_columns(), strict=True)
+        )
+    return ops.select("event_id", (~pl.col("name").str.contains("_base")).alias("of_list")).hstack(facts)
+
+
+def _frame_of_parts(rows: Iterable[_Parts]) -> pl.DataFrame:
+    return pl.DataFrame(list(rows), schema=_PARTS, orient="row")
+
+
+_PARTS = {
+    "in_msg_nelems": pl.Int64(),
+    "out_msg_nelems": pl.Int64(),
+    "in_split_size": pl.String(),
+    "out_split_size": pl.String(),
+}
+_SPLITS = re.compile(r"\[(?:\d+(?:, ?\d+)*)?\]")
+
+
+def _listed(text: str | None) -> list[Any]:
+    """A list in JSON text; empty if it is damaged, or there is none."""
+    try:
+        return msgspec.json.decode(text or "[]", type=list[Any])
+    except (msgspec.MsgspecError, RecursionError):
+        return []
+
+
+def _node_inputs(events: pl.Series, linked: LinkedTrace) -> dict[int, tuple[list[Any], list[Any]]]:
+    """The shapes and the values of the inputs of each op in the Execution Trace, by event."""
+    assert linked.et is not None
+    nodes = linked.node_links.filter(pl.col("event_id").is_in(events.implode())).select("node_id", "event_id")
+    values = linked.et.values.filter(~pl.col("is_output")).join(nodes, on="node_id", how="inner")
+    found: dict[int, tuple[list[Any], list[Any]]] = {}
+    for event, shape, value in (
+        values.sort("event_id", "position").select("event_id", as_text("shape", "value")).iter_rows()
+    ):
+        shapes, texts = found.setdefault(event, ([], []))
+        shapes.append(_listed(shape))
+        texts.append(value)
+    return found
+
+
+def _parts(name: str, dims: list[Any], values: list[Any]) -> _Parts:
+    """Elements and splits, in and out, of an op that asks for an all-to-all; None: unknown."""
+    received, sent = (dims[at] if at < len(dims) else None for at in (0, 1))
+    if "_base" in name:
+        splits = (values[at] if at < len(values) else None for at in (4, 3))
+        given, got = (text if isinstance(text, str) and _SPLITS.fullmatch(text) else None for text in splits)
+        return _size(sent), _size(received), given, got
+    (sends, given), (receives, got) = (_of_list(tensors) for tensors in (sent, received))
+    return sends, receives, given, got
+
+
+def _of_list(tensors: Any) -> tuple[int | None, str | None]:
+    """The elements of a list of tensors, and of each of them as splits; None: unknown."""
+    sizes = [_size(tensor) for tensor in tensors] if isinstance(tensors, list) else []
+    known = [size for size in sizes if size is not None]
+    return (sum(known), str(known)) if known and len(known) == len(sizes) else (None, None)
+
+
+def _size(shape: Any) -> int | None:
+    """The elements of a tensor of at least one dimension; None: unknown."""
+    is_shape = (
+        isinstance(shape, list) and shape and all(isinstance(size, int) and size >= 0 for size in shape)
+    )
+    return math.prod(shape) if is_shape else None
+
+
 def with_bytes(found: pl.DataFrame) -> pl.DataFrame:
     """Add in_bytes, out_bytes, in_split and out_split.
 
@@ -221,8 +369,10 @@ def _possible(elements: str) -> pl.Expr:
 
 
 def _split(column: str) -> pl.Expr:
-    text = pl.col(column).cast(pl.String)
-    return pl.when(text.str.contains(r"\d")).then(text.str.strip_chars('"'))
+    """The parts as the trace says them; `[]`, which says that they are equal, of an all-to-all alone."""
+    text = pl.col(column).cast(pl.String).str.strip_chars('"')
+    is_even = (text == _EVEN) & (pl.col("type") == _T.ALL_TO_ALL.value)
+    return pl.when(text.str.contains(r"\d") | is_even).then(text)
 
 
 def _other(known: str, *, grows: bool) -> pl.Expr:
@@ -231,8 +381,12 @@ def _other(known: str, *, grows: bool) -> pl.Expr:
     gathers, scatters = _T.ALL_GATHER.value, _T.REDUCE_SCATTER.value
     more, less = (gathers, scatters) if grows else (scatters, gathers)
     divides = (size > 0) & (held % size == 0)
-    splits = pl.col("in_split_size").cast(pl.String).str.contains(r"\d").fill_null(value=False)
-    even = (kind == _T.ALL_TO_ALL.value) & ~splits
+    splits = (
+        pl.col(name).cast(pl.String).str.strip_chars('"') for name in ("in_split_size", "out_split_size")
+    )
+    even = (kind == _T.ALL_TO_ALL.value) & pl.all_horizontal(
+        (split == _EVEN).fill_null(value=False) for split in splits
+    )
     return (
         pl.when(kind.is_in(_SAME) | even)
         .then(held)
@@ -259,12 +413,13 @@ def _members(linked: LinkedTrace) -> pl.DataFrame:
     if found.is_empty():
         return MEMBERS.empty()
     found = found.with_columns(_issued(linked, found), pl.col("ts_ns").alias("start_ns"))
-    given = linked.timeline.collectives
+    given = collective_arguments(linked)
     rows = rows_of_events(given.get_column("event_id"), found.get_column("source"))
     arguments = fetched(given.drop("event_id", "dtype", "pg_name", "pg_desc"), rows)
     found = _with_names(found.hstack(arguments.get_columns()), linked)
     found = _with_recorded_groups(found)
-    found = with_bytes(with_groups(with_peer_numbers(found, linked), linked))
+    found = _with_parts(with_groups(with_peer_numbers(found, linked), linked), linked)
+    found = with_bytes(found)
     moments = found.select(pl.coalesce("issued_ns", "start_ns").alias("ts_ns"))
     steps = step_of_moments(moments, step_windows(linked)).get_column("step")
     rank = pl.lit(linked.rank, dtype=pl.Int64).alias("rank")

@@ -5,15 +5,19 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.collectives.bandwidth import algorithm_rate, bus_rate, size_of
-from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of
+from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of, sum_of
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
 from tracebraid.model.answers import COLLECTIVE_BANDWIDTH, COLLECTIVE_RANKS, COLLECTIVE_TOTALS, COLLECTIVES
 from tracebraid.model.collectives import (
+    BETWEEN_TWO,
+    PAIRED,
     USUAL_DRIFT_PPM,
     ClockMethod,
     CollectiveType,
     TransferMethod,
+    has_peer,
     is_pair_on_host,
+    peers_listed,
 )
 from tracebraid.model.linked_ranks import LinkedRanks
 
@@ -57,8 +61,9 @@ _TO_ROOT = (CollectiveType.REDUCE.value, CollectiveType.GATHER.value)
 def with_roles(members: pl.DataFrame) -> pl.DataFrame:
     """Add `_sends` and `_receives`; null if the root is unknown.
 
-    All members of an all-reduce, all-gather, reduce-scatter, all-to-all, barrier or exchange send and receive. Of a
-    broadcast and a scatter the root sends and the others receive; of a reduce and a gather it is the other way round.
+    All members of an all-reduce, all-gather, reduce-scatter, all-to-all, barrier or exchange send and receive; of
+    several sends and receives in a kernel, those that are among them. Of a broadcast and a scatter the root sends and
+    the others receive; of a reduce and a gather it is the other way round.
     """
     kind = pl.col("type")
     root = (
@@ -74,19 +79,21 @@ def with_roles(members: pl.DataFrame) -> pl.DataFrame:
     )
     is_root = pl.col("rank") == pl.col("_root")
     return members.join(roots, on="_key", how="left", maintain_order="left").with_columns(
-        _role(is_root, ~is_root, CollectiveType.RECEIVE).alias("_sends"),
-        _role(~is_root, is_root, CollectiveType.SEND).alias("_receives"),
+        _role(is_root, ~is_root, CollectiveType.SEND, CollectiveType.RECEIVE).alias("_sends"),
+        _role(~is_root, is_root, CollectiveType.RECEIVE, CollectiveType.SEND).alias("_receives"),
     )
 
 
-def _role(from_root: pl.Expr, to_root: pl.Expr, never: CollectiveType) -> pl.Expr:
+def _role(from_root: pl.Expr, to_root: pl.Expr, own: CollectiveType, other: CollectiveType) -> pl.Expr:
     kind = pl.col("type")
     return (
         pl.when(kind.is_in(_FROM_ROOT))
         .then(from_root)
         .when(kind.is_in(_TO_ROOT))
         .then(to_root)
-        .otherwise((kind != never.value).fill_null(value=True))
+        .when(pl.col("peers").is_not_null())
+        .then(has_peer(own))
+        .otherwise((kind != other.value).fill_null(value=True))
     )
 
 
@@ -106,7 +113,7 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
         dur_ns: their distance; waiting_ns + transfer_ns + rest_ns, where a null counts as 0.
         waiting_ns: null if no sender is known; a lower bound if `is_bound`.
         transfer_ns: an upper bound if `is_bound`.
-        rest_ns: see above.
+        rest_ns: see above. All three are null of a send or receive that meets no other.
         late_by_ns: its arrival after the first; by durations where the method is `SHORTEST_MEMBER`.
         waited_for: the rank whose arrival ended its waiting; null: it did not wait, or that rank is unknown.
         method: `TransferMethod`, the same for all members of a collective.
@@ -117,12 +124,12 @@ def waits(ranks: LinkedRanks) -> pl.DataFrame:
 
 
 def _waits_of(ranks: LinkedRanks) -> pl.DataFrame:
-    members = with_roles(_members(ranks))
+    members = _with_senders(with_roles(_members(ranks)))
     found = members.join(_by_collective(members), on="_key", how="left", maintain_order="left")
     by_clock = pl.col("method") == TransferMethod.LAST_ARRIVAL.value
     by_shortest = pl.col("method") == TransferMethod.SHORTEST_MEMBER.value
     beyond_shortest = (_DURATION - pl.col("_shortest_ns")).clip(0)
-    before_senders = (pl.col("_last_sender_ns") - _ARRIVAL).clip(0, _DURATION)
+    before_senders = (pl.col("_sender_ns") - _ARRIVAL).clip(0, _DURATION)
     before_receivers = (pl.col("_first_receiver_ns") - _ARRIVAL).clip(0, _DURATION)
     beyond_received = (_DURATION - pl.col("_received_ns")).clip(0)
     waiting = pl.when(by_clock).then(before_senders).when(by_shortest).then(beyond_shortest)
@@ -134,18 +141,22 @@ def _waits_of(ranks: LinkedRanks) -> pl.DataFrame:
     )
     only_sends = ~_RECEIVES.fill_null(value=True)
     no_waiting = only_sends | (pl.col("_group_size") == 1)
-    sender = pl.when(by_clock).then("_last_sender").otherwise("_shortest_sender")
+    sender = pl.when(by_clock).then("_sender").otherwise("_shortest_sender")
+    unmet = _is_unmet()
+    waiting = pl.when(~unmet & no_waiting).then(pl.lit(0)).when(~unmet).then(waiting)
     return (
         found.with_columns(
-            pl.when(no_waiting).then(pl.lit(0)).otherwise(waiting).cast(pl.Int64).alias("waiting_ns"),
-            pl.when(only_sends).then(rest).fill_null(0).cast(pl.Int64).alias("rest_ns"),
+            waiting.cast(pl.Int64).alias("waiting_ns"),
+            pl.when(~unmet).then(pl.when(only_sends).then(rest).fill_null(0)).cast(pl.Int64).alias("rest_ns"),
             pl.when(by_shortest)
             .then(pl.col("_longest_ns") - _DURATION)
             .otherwise(_ARRIVAL - pl.col("_first_ns"))
             .alias("late_by_ns"),
         )
         .with_columns(
-            (_DURATION - pl.col("waiting_ns").fill_null(0) - pl.col("rest_ns")).alias("transfer_ns"),
+            pl.when(~unmet)
+            .then(_DURATION - pl.col("waiting_ns").fill_null(0) - pl.col("rest_ns"))
+            .alias("transfer_ns"),
             pl.when((pl.col("waiting_ns") > 0) & (sender != pl.col("rank"))).then(sender).alias("waited_for"),
         )
         .select(
@@ -154,6 +165,12 @@ def _waits_of(ranks: LinkedRanks) -> pl.DataFrame:
             *("method", "is_bound", "clock_width_ns"),
         )
     )
+
+
+def _is_unmet() -> pl.Expr:
+    """Return whether a member is a send or a receive that meets no other: the parts of its time are unknown."""
+    between_two = pl.col("type").is_in([kind.value for kind in BETWEEN_TWO]).fill_null(value=False)
+    return between_two & (pl.col("_members") == 1) & (pl.col("_group_size") != 1).fill_null(value=True)
 
 
 def _members(ranks: LinkedRanks) -> pl.DataFrame:
@@ -181,33 +198,65 @@ def _members(ranks: LinkedRanks) -> pl.DataFrame:
     return with_clocks(members, ranks)
 
 
+def _with_senders(members: pl.DataFrame) -> pl.DataFrame:
+    """The members with `_sender_ns` and `_sender`: when the last of those arrived that it receives from, and its rank.
+
+    That is the last sender of the collective; where kernels of several sends and receives meet, the last of its peers.
+    """
+    senders = members.filter(_SENDS).sort("_given_ns", "rank", descending=[False, True])
+    last = [pl.col("_given_ns").last().alias("_sender_ns"), pl.col("rank").last().alias("_sender")]
+    found = members.join(senders.group_by("_key").agg(last), on="_key", how="left", maintain_order="left")
+    of_peers = pl.col("peers").is_not_null().any().over("_key")
+    exchanging = members.filter(_RECEIVES & of_peers)
+    if exchanging.is_empty():
+        return found
+    listed, source = peers_listed(), pl.concat_list("source")
+    received = listed.list.filter(pl.element().struct.field("type") == CollectiveType.RECEIVE.value)
+    sources = received.list.eval(pl.element().struct.field("peer"))
+    own = (
+        exchanging.select(
+            "_row", "_key", pl.when(pl.col("peers").is_null()).then(source).otherwise(sources).alias("rank")
+        )
+        .explode("rank")
+        .join(
+            senders.select("_key", "rank", "_given_ns"),
+            on=["_key", "rank"],
+            how="left",
+            maintain_order="left",
+        )
+        .sort("_given_ns", "rank", descending=[False, True], nulls_last=False)
+        .group_by("_row")
+        .agg(last)
+    )
+    exact = members.select("_row").join(own, on="_row", how="left", maintain_order="left")
+    is_exact = members.select((_RECEIVES & of_peers).fill_null(value=False).alias("exact")).to_series()
+    return found.with_columns(
+        pl.when(is_exact).then(exact.get_column(name)).otherwise(name).alias(name)
+        for name in ("_sender_ns", "_sender")
+    )
+
+
 def _by_collective(members: pl.DataFrame) -> pl.DataFrame:
     """A row for each collective: its first and last moments, `method`, `is_bound` and `clock_width_ns`."""
-    senders = members.filter(_SENDS)
-    arrived = senders.sort("_given_ns", "rank", descending=[False, True])
-    fast = senders.filter(_DURATION > 0).sort("dur_ns", "rank", descending=True)
+    fast = members.filter(_SENDS & (_DURATION > 0)).sort("dur_ns", "rank", descending=True)
     every = members.group_by("_key").agg(
         _ARRIVAL.min().alias("_first_ns"),
         _DURATION.filter(_DURATION > 0).min().fill_null(0).alias("_shortest_ns"),
         _DURATION.max().alias("_longest_ns"),
         _ARRIVAL.filter(_RECEIVES).min().alias("_first_receiver_ns"),
-        _END.filter(_RECEIVES).min().alias("_first_end_ns"),
+        pl.col("_given_ns").filter(_SENDS).max().alias("_last_sender_ns"),
+        (_END - pl.col("_sender_ns")).filter(_RECEIVES).min().alias("_behind_sender_ns"),
         pl.len().alias("_members"),
         _SENDS.is_null().any().alias("_no_root"),
-        ((pl.col("type") == CollectiveType.SEND.value).any() & _RECEIVES.any()).alias("_is_pair"),
+        (pl.col("type").is_in(PAIRED).all() & _SENDS.any() & _RECEIVES.any()).alias("_is_pair"),
         pl.col("group_size").max().alias("_group_size"),
         pl.col("_complete").first(),
         _END.filter(_RECEIVES & pl.col("_on_host")).max().alias("_received_end_ns"),
         clock_width().alias("clock_width_ns"),
     )
-    last = arrived.group_by("_key").agg(
-        pl.col("_given_ns").max().alias("_last_sender_ns"),
-        pl.col("rank").last().alias("_last_sender"),
-    )
     shortest = fast.group_by("_key").agg(pl.col("rank").last().alias("_shortest_sender"))
     return (
-        every.join(last, on="_key", how="left")
-        .join(shortest, on="_key", how="left")
+        every.join(shortest, on="_key", how="left")
         .with_columns(_method().alias("method"), _received().alias("_received_ns"))
         .with_columns(_is_bound().alias("is_bound"))
     )
@@ -221,7 +270,7 @@ def _received() -> pl.Expr:
 def _method() -> pl.Expr:
     misses_half = pl.col("_last_sender_ns").is_null() | pl.col("_first_receiver_ns").is_null()
     is_known = pl.col("clock_width_ns") <= pl.col("_shortest_ns")
-    in_order = pl.col("_first_end_ns") >= pl.col("_last_sender_ns")
+    in_order = pl.col("_behind_sender_ns") >= 0
     return (
         pl.when((pl.col("_members") == 1) | (misses_half & ~pl.col("_no_root")))
         .then(pl.lit(TransferMethod.DURATION.value))
@@ -332,11 +381,12 @@ def _over_members() -> list[pl.Expr]:
         arrival.max().alias("last_arrival_ns"),
         pl.col("end_ns").max(),
         pl.when(pl.len() > 1).then(pl.when(by_shortest).then(shortest).otherwise(last)).alias("last_rank"),
-        pl.when(waiting.count() > 0).then(waiting.sum()).alias("waiting_ns"),
-        pl.col("rest_ns").sum(),
+        sum_of(waiting, "waiting_ns"),
+        sum_of(pl.col("rest_ns"), "rest_ns"),
         pl.col("dur_ns").sum(),
         pl.col("dur_ns").filter(lasting).min().fill_null(0).alias("_shortest_ns"),
         pl.len().cast(pl.Int64).alias("members"),
+        pl.col("transfer_ns").count().alias("_known"),
         pl.col("transfer_ns").filter(received_on_host).first().alias("_received_ns"),
     ]
 
@@ -348,7 +398,7 @@ def _transfer() -> pl.Expr:
     """
     by_clock = pl.col("transfer_method") == TransferMethod.LAST_ARRIVAL.value
     to_last_end = pl.coalesce("_received_ns", pl.col("end_ns") - pl.col("last_arrival_ns"))
-    return pl.when(by_clock).then(to_last_end).otherwise("_shortest_ns")
+    return pl.when(by_clock).then(to_last_end).when(pl.col("_known") > 0).then("_shortest_ns")
 
 
 @job_analysis(
@@ -431,14 +481,15 @@ def collective_totals(ranks: LinkedRanks, *, per_step: bool = False) -> pl.DataF
     if not per_step:
         members = members.with_columns(pl.lit(None, dtype=pl.String).alias("step"))
     key = ["rank", "step", "group"]
-    known = pl.col("waiting_ns").is_not_null()
+    known, is_bound = pl.col("waiting_ns").is_not_null(), pl.col("is_bound").fill_null(value=True)
     suffered = members.group_by(key).agg(
         pl.col("description").drop_nulls().first(),
         pl.len().alias("count"),
-        *(pl.col(name).sum() for name in ("dur_ns", "transfer_ns", "rest_ns")),
-        pl.when(known.any()).then(pl.col("waiting_ns").sum()).alias("waiting_ns"),
+        pl.col("dur_ns").sum(),
+        *(sum_of(pl.col(name), name) for name in ("transfer_ns", "waiting_ns", "rest_ns")),
         pl.col("dur_ns").filter(known).sum().alias("_known_ns"),
-        pl.col("is_bound").fill_null(value=True).sum().alias("bounds"),
+        is_bound.sum().alias("bounds"),
+        (pl.col("collective").is_null() & is_bound).all().alias("_alone"),
     )
     caused = (
         members.drop("rank")
@@ -450,10 +501,18 @@ def collective_totals(ranks: LinkedRanks, *, per_step: bool = False) -> pl.DataF
     )
     begun = members.group_by("step").agg(pl.col("arrival_ns").min().alias("_begun"))
     share = pl.when(pl.col("_known_ns") > 0).then(pl.col("waiting_ns") / pl.col("_known_ns"))
-    sums = ("count", "dur_ns", "transfer_ns", "rest_ns", "bounds", "caused_ns", "times_last")
+    counts, of_others = ("count", "dur_ns", "bounds"), ("caused_ns", "times_last")
+    nothing, alone = pl.col("count").is_null(), pl.col("_alone").fill_null(value=False)
     rows = (
         suffered.join(caused, on=key, how="full", coalesce=True, nulls_equal=True)
-        .with_columns(pl.col(name).fill_null(0) for name in sums)
+        .with_columns(
+            *(pl.col(name).fill_null(0) for name in counts),
+            *(
+                pl.when(alone).then(name).otherwise(pl.col(name).fill_null(0)).alias(name)
+                for name in of_others
+            ),
+            *(pl.when(nothing).then(0).otherwise(name).alias(name) for name in ("transfer_ns", "rest_ns")),
+        )
         .with_columns(share.alias("waiting_share"))
         .join(begun, on="step", how="left", nulls_equal=True)
     )
@@ -507,7 +566,7 @@ def collective_bandwidth(
             pl.col("first_arrival_ns").first(),
             pl.len().alias("count"),
             pl.col("is_bound").fill_null(value=True).sum().alias("bounds"),
-            _TRANSFER.sum(),
+            sum_of(_TRANSFER, "transfer_ns"),
             mean_of(_TRANSFER, "transfer_mean_ns"),
             median_of(_TRANSFER, "transfer_median_ns"),
             p95_of(_TRANSFER, "transfer_p95_ns"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from tracebraid.analysis.collectives.transfers import waits
 from tracebraid.analysis.ranks.lateness import arrivals, late_ranks
 from tracebraid.analysis.time.breakdown import breakdown, step_spans, without_start_skew
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
@@ -85,13 +86,25 @@ def rank_steps(ranks: LinkedRanks) -> pl.DataFrame:
             on=_KEY,
             how="left",
         )
+        .join(_unmatched(ranks), on=_KEY, how="left")
         .with_columns(
-            pl.col(
-                "transfer_ns", "waiting_ns", "collectives", "caused_ns", "late_ns", "late_count"
-            ).fill_null(0)
+            pl.col("collectives").fill_null(0),
+            *(
+                pl.when((pl.col("collectives") > 0) | pl.col("unmatched").is_null()).then(
+                    pl.col(name).fill_null(0)
+                )
+                for name in ("transfer_ns", "waiting_ns", "caused_ns", "late_ns", "late_count")
+            ),
         )
     )
     return RANK_STEPS.conform(found.sort("begins", "step", "rank"))
+
+
+def _unmatched(ranks: LinkedRanks) -> pl.DataFrame:
+    """How many members of each rank and step meet no other rank's, though others are in their group."""
+    is_bound = waits(ranks).get_column("is_bound").fill_null(value=True)
+    found = ranks.members.filter(pl.col("collective").is_null() & is_bound)
+    return found.group_by("rank", pl.col("step").cast(pl.String)).agg(pl.len().alias("unmatched"))
 
 
 def _sums(arrived: pl.DataFrame) -> pl.DataFrame:

@@ -10,15 +10,26 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from tracebraid.analysis.device import event_columns, fetched, rows_of_events
+from tracebraid.analysis.device import device_events, event_columns, fetched, rows_of_events
 from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.time.breakdown import HOST, work_events
-from tracebraid.model.category import Role
-from tracebraid.model.collectives import CollectiveType, GroupEvidence, type_of
+from tracebraid.model.category import Role, categories_of
+from tracebraid.model.collectives import (
+    COALESCED,
+    CollectiveType,
+    GroupEvidence,
+    Says,
+    Subject,
+    library_of,
+    rule_of,
+    text_of_peers,
+    type_of,
+)
 from tracebraid.model.device_peaks import COMMUNICATION
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.name_rules import CallAction, call_does, flags_by_name
 from tracebraid.model.op_schema import argument_names
 
 _ISSUES = r"^c10d::"
@@ -373,11 +384,11 @@ def collective_events(linked: LinkedTrace) -> pl.DataFrame:
     ranges are in the trace), kernel (the event's own name), op_event, source (the event with the collective's
     arguments; null: none), first_bytes (of the op's first input by its shapes, of a backend's range of all inputs).
 
-    Arguments are those of the event itself, else those of the innermost op around its launch that has any. Where
-    there are none: the name is that of the op, else of the kernel; type and size are those of the op's first input. A
-    host op within another of its thread that communicates is left
-    out: the outer has its time. A backend's range of a send or receive within another such is not: that one is under
-    way, not its caller.
+    Arguments are those of the event itself, else those of the innermost op around its launch that has any, else those
+    of the ops that were coalesced into it (`collective_arguments`). Where there are none: the name is that of the op,
+    else of the kernel; type and size are those of the op's first input. A host op within another of its thread that
+    communicates is left out: the outer has its time. A backend's range of a send or receive within another such is
+    not: that one is under way, not its caller.
     """
     return linked.derived(_collective_events)
 
@@ -497,7 +508,7 @@ def _before(end: pl.Expr) -> pl.Expr:
 def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     """The events with collective_name, pg_name, pg_desc, dtype, message_bytes and op_name; null if unknown."""
     timeline = linked.timeline
-    given = timeline.collectives.select(
+    given = collective_arguments(linked).select(
         pl.col("event_id").alias("source"),
         as_text("collective_name", "pg_name", "pg_desc", "dtype"),
         pl.max_horizontal("in_msg_nelems", "out_msg_nelems").alias("elements"),
@@ -538,17 +549,179 @@ def _element_counts(events: pl.DataFrame) -> pl.Series:
 
 
 def _source(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
-    """The event whose collective arguments are those of each event; -1: none."""
-    with_arguments = linked.timeline.collectives.get_column("event_id").to_numpy()
-    event = events.get_column("event_id").to_numpy()
+    """The event whose `collective_arguments` are those of each event; -1: none."""
+    return nearest_event(events, linked, collective_arguments(linked).get_column("event_id"))
+
+
+def nearest_event(events: pl.DataFrame, linked: LinkedTrace, known: pl.Series) -> pl.Series:
+    """Each event itself, else the innermost op around its `op_event`, if it is among the known ones; -1: none is."""
+    with_arguments, event = known.to_numpy(), events.get_column("event_id").to_numpy()
     tree = host_ops(linked)
     op = events.get_column("op_event").fill_null(-1).to_numpy()
-    known = np.isin(op, tree.event_id)
+    is_op = np.isin(op, tree.event_id)
     nearest = np.full(len(event), -1, dtype=np.int64)
-    if len(with_arguments) and known.any():
-        rows = tree.nearest(np.isin(tree.event_id, with_arguments))[tree.rows(op[known])]
-        nearest[known] = np.where(rows < 0, -1, tree.event_id[rows])
+    if len(with_arguments) and is_op.any():
+        rows = tree.nearest(np.isin(tree.event_id, with_arguments))[tree.rows(op[is_op])]
+        nearest[is_op] = np.where(rows < 0, -1, tree.event_id[rows])
     return pl.Series("source", np.where(np.isin(event, with_arguments), event, nearest))
+
+
+def collective_arguments(linked: LinkedTrace) -> pl.DataFrame:
+    """`collectives` of the timeline with `peers`, and a row for each kernel into which ops were coalesced.
+
+    Within a group (`batch_isend_irecv`, a coalescing manager, `ncclGroupStart`) ops launch nothing. Its end launches a
+    kernel, around which there is no op, and whose event has no arguments: it carries out the ops that its thread issued
+    since the last launch of communication. Several are one row: elements and sizes are sums, `peers` has each send
+    and receive. Ops of several process groups or types say nothing about a kernel.
+    """
+    return linked.derived(_collective_arguments)
+
+
+def _collective_arguments(linked: LinkedTrace) -> pl.DataFrame:
+    given = linked.timeline.collectives.with_columns(pl.lit(None, dtype=pl.String).alias("peers"))
+    coalesced = _coalesced_ops(linked)
+    if coalesced.is_empty():
+        return given
+    ops = coalesced.join(given, on="event_id", how="left", maintain_order="left").with_columns(
+        as_text("collective_name", "dtype", "pg_name"), pl.len().over("kernel").alias("count")
+    )
+    frames = (ops.filter(pl.col("count") == 1), _together(ops.filter(pl.col("count") > 1)))
+    columns = [pl.col("kernel").alias("event_id"), *(pl.col(name) for name in given.columns[1:])]
+    rows = pl.concat(
+        frame.select(column.cast(dtype) for column, dtype in zip(columns, given.dtypes, strict=True))
+        for frame in frames
+    )
+    return pl.concat([given, rows]).sort("event_id")
+
+
+_OF_GROUP = ("group_size", "global_rank_start", "global_rank_stride", "pg_name", "pg_desc", "pg_ranks")
+_OF_OP = ("in_split_size", "out_split_size", "src_rank", "dst_rank", "sequence", "comms_id")
+
+
+def _together(ops: pl.DataFrame) -> pl.DataFrame:
+    """A row for each kernel of several ops of one group: either sends and receives, or all of one type."""
+    ops = ops.with_columns(
+        pl.max_horizontal("in_msg_nelems", "out_msg_nelems").alias("elements"),
+        _types(pl.col("collective_name")).alias("type"),
+        pl.Series("itemsize", _mapped(ops.get_column("dtype"), itemsize_of)),
+    )
+    sends, receives = (pl.col("type") == kind.value for kind in (CollectiveType.SEND, CollectiveType.RECEIVE))
+    peer = pl.when(sends).then("dst_rank").otherwise("src_rank")
+    possible = pl.col("elements").is_between(0, MOST_ELEMENTS)
+    size = pl.when(possible).then(pl.col("elements") * pl.col("itemsize"))
+    each = pl.struct("type", pl.when(peer >= 0).then(peer).alias("peer"), size.alias("size_bytes"))
+    paired, name = (sends | receives).all(), pl.col("collective_name").first()
+    is_one = pl.col("type").n_unique() == 1
+    same_dtype = pl.col("dtype").n_unique() == 1
+    found = (
+        ops.group_by("kernel", maintain_order=True)
+        .agg(
+            pl.when(paired).then(pl.lit(COALESCED)).otherwise(name).alias("collective_name"),
+            _sum(pl.when(receives).then(0).otherwise("in_msg_nelems")).alias("in_msg_nelems"),
+            _sum(pl.when(sends).then(0).otherwise("out_msg_nelems")).alias("out_msg_nelems"),
+            pl.when(same_dtype).then(pl.col("dtype").first()).alias("dtype"),
+            *(pl.col(name).first() for name in _OF_GROUP),
+            *(pl.lit(None).alias(name) for name in _OF_OP),
+            pl.when(paired).then(each.implode()).first().alias("peers"),
+            ((paired | is_one) & (pl.col("pg_name").n_unique() == 1)).alias("is_clear"),
+        )
+        .filter("is_clear")
+    )
+    texts = map(text_of_peers, found.get_column("peers").to_list())
+    return found.with_columns(pl.Series("peers", texts, dtype=pl.String))
+
+
+def _sum(elements: pl.Expr) -> pl.Expr:
+    """The sum; null where one is unknown."""
+    return pl.when(elements.null_count() == 0).then(elements.sum())
+
+
+def _coalesced_ops(linked: LinkedTrace) -> pl.DataFrame:
+    """`kernel` and `event_id`: the ops that each NCCL kernel without arguments carries out, in the order of issue."""
+    timeline, known = linked.timeline, linked.timeline.collectives.get_column("event_id")
+    nothing = pl.DataFrame(schema={"kernel": pl.Int64, "event_id": pl.Int64})
+    if known.is_empty() or not timeline.has_device:
+        return nothing
+    kernels = device_events(linked).filter(pl.col("kind") == COMMUNICATION)
+    kernels = kernels.with_columns(nearest_event(kernels, linked, known))
+    open_ = kernels.filter((pl.col("source") < 0) & (pl.len().over("call_event") == 1))
+    (call,) = event_columns(timeline, open_.get_column("call_event"), name="name")
+    open_ = open_.filter(_launches_a_kernel(call))
+    open_ = open_.filter(_among(open_.get_column("name"), _is_nccl) & ~_in_communicating_op(open_, linked))
+    if open_.is_empty():
+        return nothing
+    alone, ends = _launches(linked, kernels, open_.get_column("op_event"))
+    # A kernel with arguments of its own has them from the op around its launch.
+    around = nearest_event(kernels.with_columns(pl.lit(-1, dtype=pl.Int64).alias("event_id")), linked, known)
+    launched = pl.concat([around, alone]).implode()
+    ops = timeline.of_role(Role.OP).filter(pl.col("event_id").is_in(known.implode()))
+    names = timeline.collectives.select("event_id", _types(as_text("collective_name")).alias("type"))
+    issued = (
+        ops.select("event_id", "lane", (pl.col("ts_ns") + pl.col("dur_ns")).alias("at_ns"))
+        .join(names.drop_nulls("type"), on="event_id", how="semi")
+        .filter(~pl.col("event_id").is_in(launched))
+        .sort("at_ns", "event_id")
+    )
+    closed = issued.join_asof(ends, on="at_ns", by="lane", strategy="forward", check_sortedness=False)
+    carried = open_.select("call_event", pl.col("event_id").alias("kernel"))
+    return closed.join(carried, on="call_event", how="inner", maintain_order="left").select(
+        "kernel", "event_id"
+    )
+
+
+def _launches_a_kernel(calls: pl.Series) -> pl.Series:
+    return pl.Series(flags_by_name(calls, lambda name: call_does(name, CallAction.LAUNCH_KERNEL)))
+
+
+def _launches(
+    linked: LinkedTrace, kernels: pl.DataFrame, places: pl.Series
+) -> tuple[pl.Series, pl.DataFrame]:
+    """The ops that launched work which is not in the trace, and the launches that end a group of ops.
+
+    These are the launches of communication, and those of which the work is not in the trace, at a place (an op, an
+    annotation) where others launch coalesced ops.
+
+    Returns:
+        Ops, and a frame with call_event, lane and at_ns, by time.
+    """
+    timeline = linked.timeline
+    calls = timeline.of_role(Role.CALL)
+    has_work = pl.col("event_id").is_in(linked.launches.get_column("call_event").implode())
+    lost = calls.filter(_launches_a_kernel(calls.get_column("name")) & ~has_work)
+    lost = lost.join(linked.host_tree.select("event_id", "op_event"), on="event_id", how="left")
+    sources = nearest_event(lost, linked, timeline.collectives.get_column("event_id"))
+    at_place = lost.filter((sources < 0) & pl.col("op_event").is_in(places.implode(), nulls_equal=True))
+    ending = pl.concat(
+        [kernels.get_column("call_event").drop_nulls(), at_place.get_column("event_id")]
+    ).implode()
+    ends = calls.filter(pl.col("event_id").is_in(ending)).sort("ts_ns", "event_id")
+    return sources, ends.select(
+        pl.col("event_id").alias("call_event"), "lane", pl.col("ts_ns").alias("at_ns")
+    )
+
+
+def _among(names: pl.Series, is_one: Callable[[str], bool]) -> pl.Series:
+    """Return whether each name is one; each distinct name is judged once."""
+    return names.is_in([name for name in names.drop_nulls().unique().to_list() if is_one(name)])
+
+
+def _is_nccl(kernel: str) -> bool:
+    return library_of(kernel) in ("NCCL", "RCCL")
+
+
+def _in_communicating_op(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
+    """Return whether the innermost op around a launch, unless an annotation, communicates: the work is its own."""
+    columns = event_columns(linked.timeline, events.get_column("op_event"), name="name", category="category")
+    table = pl.DataFrame(columns).with_columns(as_text("name"))
+    is_op = as_text("category").is_in(categories_of(Role.OP)).fill_null(value=False)
+    return table.select(
+        is_op & _among(table.get_column("name"), _communicates).fill_null(value=False)
+    ).to_series()
+
+
+def _communicates(op: str) -> bool:
+    rule = rule_of(op, Subject.OP)
+    return rule is not None and rule.says is Says.COMMUNICATES
 
 
 def _mapped(texts: pl.Series, function: Callable[[str], int | None]) -> pl.Series:

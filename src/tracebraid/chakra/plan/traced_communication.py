@@ -56,26 +56,30 @@ def met_by_order(rows: pl.DataFrame, listed: Sequence[int]) -> pl.DataFrame:
     return found.with_columns(nth).select("row", (number.cast(pl.Int64) + _BEHIND).alias("number"))
 
 
-_TRACED_COMMUNICATION_EXCHANGE = CollectiveType.SEND_RECEIVE.value
-
-
 def with_known_groups(
     members: pl.DataFrame, collectives: pl.DataFrame, present: Sequence[int]
 ) -> pl.DataFrame:
-    """The members with `group` never null; an exchange of some ranks of a group has a group of its own."""
-    found = members.with_columns(pl.col("group").fill_null(UNKNOWN_GROUP))
-    of_several = collectives.filter(pl.col("type") == _TRACED_COMMUNICATION_EXCHANGE).select(
+    """The members with `group` never null; an exchange of some ranks of a group has a group of its own.
+
+    A single send or receive that meets a kernel of several is part of its exchange.
+    """
+    meets_several = (
+        pl.col("peers").is_not_null().any().over("collective") & pl.col("collective").is_not_null()
+    )
+    found = members.with_columns(
+        pl.col("group").fill_null(UNKNOWN_GROUP),
+        pl.when(meets_several).then(pl.lit(_EXCHANGE)).otherwise("type").alias("type"),
+    )
+    of_several = collectives.filter(pl.col("type") == _EXCHANGE).select(
         "collective", pl.col("ranks").alias("_ranks")
     )
     taking = (
-        found.filter(pl.col("type") == _TRACED_COMMUNICATION_EXCHANGE)
+        found.filter(pl.col("type") == _EXCHANGE)
         .group_by("group")
         .agg(pl.col("rank").unique().sort().alias("_taking"))
     )
     listed = pl.concat_str(pl.lit("["), pl.col("_ranks").cast(pl.List(pl.String)).list.join(","), pl.lit("]"))
-    is_part = (pl.col("type") == _TRACED_COMMUNICATION_EXCHANGE) & (
-        pl.col("_ranks") != pl.col("_taking")
-    ).fill_null(value=False)
+    is_part = (pl.col("type") == _EXCHANGE) & (pl.col("_ranks") != pl.col("_taking")).fill_null(value=False)
     return (
         found.join(of_several, on="collective", how="left", maintain_order="left")
         .join(taking, on="group", how="left", maintain_order="left")

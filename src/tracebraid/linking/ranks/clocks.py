@@ -19,6 +19,7 @@ from tracebraid.model.collectives import (
     ClockMethod,
     CollectiveType,
     MatchMethod,
+    has_peer,
     is_pair_on_host,
 )
 from tracebraid.model.expressions import as_text
@@ -62,7 +63,10 @@ def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.Data
     """
     if collectives.is_empty():
         return pl.DataFrame(schema=_EVIDENCE)
-    kinds = collectives.select("collective", pl.col("type").alias("matched_type"), "agrees")
+    is_pair = pl.col("ranks").list.len() == 2
+    kinds = collectives.select(
+        "collective", pl.col("type").alias("matched_type"), "agrees", is_pair.alias("is_pair")
+    )
     grouped = pl.any_horizontal(pl.col("communicator", "process_group", "group_ranks").is_not_null())
     groups = ranks.select("rank", pl.col("groups").fill_null(0))
     found = (
@@ -72,11 +76,17 @@ def evidence_of(members: pl.DataFrame, collectives: pl.DataFrame, ranks: pl.Data
         .join(kinds, on="collective", how="left", maintain_order="left")
     )
     kind, own = pl.coalesce("matched_type", "type"), pl.coalesce("type", "matched_type")
-    uneven = (kind == _TYPE.ALL_TO_ALL.value) & _any(as_text("in_split", "out_split").str.contains(r"\d"))
+    parts = as_text("in_split", "out_split").str.extract_all(r"\d+").list.n_unique()
+    uneven = (kind == _TYPE.ALL_TO_ALL.value) & (
+        _any(parts > 1) | _any(pl.col("in_bytes") != pl.col("out_bytes"))
+    )
     partial = uneven & _any(as_text("in_split", "out_split").str.contains(_NOTHING))
     doubtful = ~pl.col("agrees").fill_null(value=True) & ~uneven
     all_wait = _is(kind, _WAIT_FOR_ALL) & ~partial & ~doubtful
-    gives, awaits = (all_wait | (own == kind_of.value) for kind_of in (_TYPE.SEND, _TYPE.RECEIVE))
+    gives, awaits = (
+        all_wait | (own == kind_of.value) | (pl.col("is_pair") & has_peer(kind_of))
+        for kind_of in (_TYPE.SEND, _TYPE.RECEIVE)
+    )
     apart = uneven | doubtful | _is(kind, BETWEEN_TWO)
     return found.filter(_is(kind, (*_WAIT_FOR_ALL, *BETWEEN_TWO))).select(
         "rank",

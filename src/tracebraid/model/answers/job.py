@@ -187,9 +187,11 @@ COLLECTIVES = Table(
         Column("last_arrival_ns", _INT, "start of the last member"),
         Column("end_ns", _INT, "end of the last member"),
         Column("last_rank", _INT, "the last to arrive, by `transfer_method`; null: a single known member"),
-        Column("transfer_ns", _INT, "time of the transfer"),
+        Column("transfer_ns", _INT, "time of the transfer; null: a send or receive that meets no other"),
         Column("waiting_ns", _INT, "waiting of all members together; null: unknown"),
-        Column("rest_ns", _INT, "time of members that only send until a receiver has arrived, together"),
+        Column(
+            "rest_ns", _INT, "time of members that only send until a receiver has arrived, together; as there"
+        ),
         _TRANSFER_METHOD,
         _IS_BOUND,
         _WIDTH,
@@ -204,7 +206,7 @@ COLLECTIVES = Table(
 COLLECTIVE_RANKS = Table(
     "collective_ranks",
     "One row per member of a collective, by rank and arrival: `waiting_ns` (null as 0), `transfer_ns` and `rest_ns` "
-    "add up to `dur_ns`, exactly.",
+    "add up to `dur_ns`, exactly. All three are null of a send or receive that meets no other.",
     (
         _RANK,
         Column("step", _TEXT, "the step in which it was issued; null: in none"),
@@ -252,7 +254,7 @@ COLLECTIVE_BANDWIDTH = Table(
         _PROTOCOL,
         Column("count", _INT, "collectives"),
         Column("bounds", _INT, "those of them whose transfer is, or may be, an upper bound"),
-        Column("transfer_ns", _INT, "time of their transfers together"),
+        Column("transfer_ns", _INT, "time of their transfers together, as far as it is known; null: of none"),
         Column("transfer_mean_ns", _FLOAT, "mean transfer"),
         Column("transfer_median_ns", _FLOAT, "median transfer"),
         Column("transfer_p95_ns", _FLOAT, "95th percentile of the transfers"),
@@ -334,12 +336,16 @@ COLLECTIVE_TOTALS = Table(
         _DESCRIPTION,
         Column("count", _INT, "its members"),
         Column("dur_ns", _INT, "their durations"),
-        Column("transfer_ns", _INT, "transfer, an upper bound where `bounds` is not 0"),
+        Column(
+            "transfer_ns",
+            _INT,
+            "transfer, as far as it is known, an upper bound where `bounds` is not 0; null: of none",
+        ),
         Column("waiting_ns", _INT, "waiting for other ranks, as far as it is known; null: of no member"),
-        Column("rest_ns", _INT, "time of members that only send until a receiver has arrived"),
+        Column("rest_ns", _INT, "time of members that only send until a receiver has arrived; null: of none"),
         Column("bounds", _INT, "members whose transfer is, or may be, an upper bound"),
-        Column("caused_ns", _INT, "waiting of other ranks for this one"),
-        Column("times_last", _INT, "collectives at which others waited for it"),
+        Column("caused_ns", _INT, "waiting of other ranks for this one; null: no member meets another"),
+        Column("times_last", _INT, "collectives at which others waited for it; null: as there"),
         Column(
             "waiting_share",
             _FLOAT,
@@ -671,7 +677,7 @@ RANK_STEPS = Table(
         Column("span_ns", Kind.INT, "its length, to the end of its host or device"),
         Column("compute_ns", Kind.INT, "something computes, as in `breakdown`; null: nothing works"),
         Column("idle_ns", Kind.INT, "nothing works, as in `breakdown`; null: nothing works at all"),
-        Column("transfer_ns", Kind.INT, "its collectives transfer"),
+        Column("transfer_ns", Kind.INT, "its collectives transfer; null, as what follows: none was matched"),
         Column("waiting_ns", Kind.INT, "its collectives wait for another rank; overlaps count once"),
         Column("caused_ns", Kind.INT, "sum over the other ranks: how long they waited for this one"),
         Column("late_ns", Kind.INT, "sum, over the collectives at which it was last, of its lateness"),

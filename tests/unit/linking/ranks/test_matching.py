@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import polars as pl
 import pytest
 
+from tests.cases import cases
 from tests.unit.linking.ranks.made_members import MadeJob, agreement, all_reduces, facts
 from tracebraid.linking.ranks.clocks import without_impossible
 from tracebraid.linking.ranks.matching.by_order import can_meet
@@ -471,9 +472,94 @@ def test_ranks_that_share_nothing_with_others_of_their_group_are_named(
     communicators: bool, whole: bool, findings: int
 ) -> None:
     found = match_members(two_by_two(communicators, whole).drop("truth"), facts(range(4), 4))
-    assert codes(found) == [FindingCode.COLLECTIVES_UNMATCHED] * findings
+    assert codes(found) == [FindingCode.WINDOW_APART] * findings
     assert [finding.details["ranks"] for finding in found.findings] == ["2, 3"] * findings
     assert set(found.collectives.get_column("ranks").list.len()) == {2}
+
+
+def _lost(job: MadeJob, ranks: Sequence[int]) -> pl.DataFrame:
+    """Repeating collectives at regular intervals, on unrelated clocks, of which some ranks lost the first ones."""
+    for _ in range(60):
+        job.collective(gap_ns=1_000_000)
+    return job.frame().filter(~pl.col("rank").is_in(ranks) | (pl.col("truth") > 3))
+
+
+def _unclear() -> pl.DataFrame:
+    return _lost(MadeJob(2, offsets_ns=[0, _DAY_NS]), [1])
+
+
+def _met_without() -> pl.DataFrame:
+    return _lost(MadeJob(3, offsets_ns=[0, 0, _DAY_NS]), [2])
+
+
+def _of_other_steps() -> pl.DataFrame:
+    job = MadeJob(2, offsets_ns=[0, _DAY_NS])
+    for number in range(60):
+        job.collective(gap_ns=1_000_000, step=number // 4)
+    own = pl.col("truth") < 28
+    return job.frame().filter(pl.when(pl.col("rank") == 0).then(own).otherwise(~own))
+
+
+def _of_ranks_that_were_not_read() -> pl.DataFrame:
+    job = MadeJob(2)
+    for _ in range(9):
+        job.collective(ranks=[0, 7], group="a")
+        job.collective(ranks=[1, 6], group="b")
+    return job.frame().filter(pl.col("rank") < 2)
+
+
+def _sends_alone() -> pl.DataFrame:
+    """All-reduces that meet, and sends whose peers the trace does not name."""
+    job = MadeJob(3, sequences=True)
+    for _ in range(20):
+        job.collective()
+    for _ in range(5):
+        job.collective("send_recv")
+    return job.frame()
+
+
+def _sends_to_others() -> pl.DataFrame:
+    job = MadeJob(2, sequences=True)
+    for number in range(20):
+        job.collective()
+        job.collective("send")
+        for row in job.rows[-2:]:
+            row |= {"source": row["rank"], "destination": 5 + number % 2}
+    return job.frame()
+
+
+def _a_third(share: int = 3) -> pl.DataFrame:
+    """Numbered collectives, of which one rank has a third."""
+    job = MadeJob(2, sequences=True)
+    all_reduces(job, 60)
+    return job.frame().filter((pl.col("rank") == 0) | (pl.col("truth") % share == 0))
+
+
+_APART, _OPEN = FindingCode.WINDOW_APART, FindingCode.COLLECTIVES_UNMATCHED
+
+
+@cases(
+    "frame, world, expected",
+    {
+        # Nothing says that they are of another run or window.
+        "unclear": (_unclear, 2, [(_OPEN, 0, 60, 0), (_OPEN, 1, 56, 0)]),
+        "the others met": (_met_without, 3, [(_APART, 2, 56, 0)]),
+        "other steps": (_of_other_steps, 2, [(_APART, 0, 28, 0), (_APART, 1, 32, 0)]),
+        "sends alone": (_sends_alone, 3, [(_OPEN, rank, 5, 0) for rank in range(3)]),
+        "less than half": (_a_third, 2, [(_OPEN, 0, 60, 20)]),
+        "half": (lambda: _a_third(2), 2, []),
+        "ranks that were not read": (_of_ranks_that_were_not_read, 8, []),
+        "sends to ranks that were not read": (_sends_to_others, 8, []),
+    },
+)
+def test_what_was_issued_and_not_matched_is_told_with_numbers(
+    frame: Callable[[], pl.DataFrame], world: int, expected: list[tuple[FindingCode, int, int, int]]
+) -> None:
+    members = frame()
+    ranks = facts(members.get_column("rank").unique().sort().to_list(), world)
+    found = match_members(members.drop("truth"), ranks).findings
+    details = [(one.code, *(one.details[name] for name in ("rank", "issued", "matched"))) for one in found]
+    assert details == expected
 
 
 # --- A match by order whose members miss each other on known clocks is taken back; others stay -------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,50 +11,30 @@ import polars as pl
 
 from tracebraid.linking.ranks.matching.by_order import match_by_order
 from tracebraid.linking.ranks.matching.signatures import (
+    DisjointSets,
     is_of_all,
     is_of_unnamed,
     may_be_of_several,
+    of_another_run,
     order_findings,
+    rank_findings,
     with_signatures,
 )
 from tracebraid.model.collectives import (
+    BETWEEN_TWO,
     HOST,
     UNKNOWN_GROUP,
     CollectiveType,
     MatchMethod,
     is_between_two,
     is_pair_on_host,
+    peers_listed,
     ranks_in_text,
     ranks_listed,
 )
 from tracebraid.model.expressions import as_text
-from tracebraid.model.finding import Finding, FindingCase
-from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.finding import Finding
 from tracebraid.model.schema.links import MATCHED_COLLECTIVES, MEMBERS
-
-
-class DisjointSets:
-    """Numbers from 0 on, each in a set of its own until it is joined with another.
-
-    Args:
-        count: how many numbers.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._parent = list(range(count))
-
-    def root(self, item: int) -> int:
-        """Return the root of an item's set."""
-        while self._parent[item] != item:
-            self._parent[item] = self._parent[self._parent[item]]
-            item = self._parent[item]
-        return item
-
-    def join(self, first: int, second: int) -> None:
-        """Merge two sets; the lower root becomes the root."""
-        low, high = sorted((self.root(first), self.root(second)))
-        self._parent[high] = low
-
 
 LOCAL = ["rank", "process_group", "description", "_communicator", "_ranks", "group_size"]
 """Key that distinguishes the groups of one rank."""
@@ -362,30 +342,44 @@ def _frame(matched: pl.DataFrame) -> pl.DataFrame:
     """`MATCHED_COLLECTIVES` with `key`."""
     dtype = pl.col("dtype")
     same_dtype = dtype.str.to_lowercase().n_unique() == 1
-    frame = matched.group_by("key", maintain_order=True).agg(
-        pl.col("group").first(),
-        pl.col("type").sort().first(),
-        pl.col("type").n_unique().alias("types"),
-        pl.col("sequence").drop_nulls().min(),
-        pl.col("sequence").drop_nulls().n_unique().alias("sequences"),
-        pl.when(same_dtype).then(dtype.sort().first()).alias("dtype"),
-        pl.col("group_size").drop_nulls().max(),
-        pl.col("group_ranks").drop_nulls().first(),
-        pl.col("rank").sort().alias("ranks"),
-        pl.col("_method").max(),
-        pl.col("confidence").min(),
-        (pl.col("token").n_unique() == 1).alias("agrees"),
+    of_peers = pl.col("peers").is_not_null().any()
+    peer_ranks = peers_listed().list.eval(pl.element().struct.field("peer")).alias("_peer_ranks")
+    frame = (
+        matched.with_columns(peer_ranks)
+        .group_by("key", maintain_order=True)
+        .agg(
+            pl.col("group").first(),
+            pl.col("type").sort().first(),
+            pl.col("type").n_unique().alias("types"),
+            pl.col("sequence").drop_nulls().min(),
+            pl.col("sequence").drop_nulls().n_unique().alias("sequences"),
+            pl.when(same_dtype).then(dtype.sort().first()).alias("dtype"),
+            pl.col("group_size").drop_nulls().max(),
+            pl.col("group_ranks").drop_nulls().first(),
+            pl.col("rank").sort().alias("ranks"),
+            pl.col("_method").max(),
+            pl.col("confidence").min(),
+            # Each send of a kernel of several is compared with its receive.
+            (of_peers | (pl.col("token").n_unique() == 1)).alias("agrees"),
+            of_peers.alias("_of_peers"),
+            pl.col("_peer_ranks").explode().drop_nulls().unique().alias("_peer_ranks"),
+            pl.col("_peer_ranks").list.eval(pl.element().is_null()).list.any().any().alias("_has_unknown"),
+            pl.col("type").is_in([kind.value for kind in BETWEEN_TWO]).all().alias("_paired"),
+        )
     )
     frame = ranks_listed(frame)
-    between_two = pl.col("types") == 2
+    between_two = pl.col("_paired") & (pl.col("types") > 1)
     together, nobody = pl.lit(CollectiveType.SEND_RECEIVE.value), pl.lit([], dtype=pl.List(pl.Int64))
-    missing = pl.col("group_ranks").list.set_difference("ranks").list.sort()
+    expected = (
+        pl.when(~pl.col("_of_peers")).then("group_ranks").when(~pl.col("_has_unknown")).then("_peer_ranks")
+    )
+    missing = expected.list.set_difference("ranks").list.sort()
     method = pl.col("_method").replace_strict(range(len(_METHODS)), _METHODS, return_dtype=pl.String)
     return frame.with_row_index("collective").with_columns(
         pl.col("collective").cast(pl.Int64),
         pl.when(between_two).then(together).otherwise("type").alias("type"),
         pl.when(pl.col("sequences") == 1).then("sequence").alias("sequence"),
-        pl.when(between_two).then(nobody).otherwise(missing).alias("missing"),
+        pl.when(between_two & ~pl.col("_of_peers")).then(nobody).otherwise(missing).alias("missing"),
         pl.int_range(pl.len()).over("group").cast(pl.Int64).alias("number"),
         method.alias("method"),
     )
@@ -409,7 +403,7 @@ def match_by_sequence(members: pl.DataFrame) -> pl.DataFrame:
     """
     # Several sends and receives in a kernel have a number each rank's own, and unknown peers, unless there are but two.
     of_many = (pl.col("type") == CollectiveType.SEND_RECEIVE.value) & (pl.col("group_size") != 2)
-    usable_type = ~is_between_two() & ~of_many.fill_null(value=False)
+    usable_type = ~is_between_two() & ~of_many.fill_null(value=False) & pl.col("peers").is_null()
     together, track = members.filter(usable_type), ["_group", "rank"]
     has_numbers = pl.col("sequence").is_not_null()
     # Where a rank has no numbers at all, the order has to match it with the others.
@@ -471,167 +465,6 @@ def _of_most(keyed: pl.DataFrame) -> pl.DataFrame:
     return joined.filter((is_of_most | pl.col("part").is_not_null()) & agreeing)
 
 
-def without_shared_collectives(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Finding]:
-    """A finding for each set of ranks that collectives connect, but not with others that their groups name.
-
-    Ranks without any match have a separate finding.
-    """
-    sets = _connected(members)
-    if len(sets) < 2:
-        return
-    named = _named(members)
-    largest = max(sets, key=lambda ranks: (len(ranks), -ranks[0]))
-    for ranks in sets:
-        if ranks is not largest and _share_a_group(ranks, largest, named):
-            yield Finding.of(
-                FindingCode.COLLECTIVES_UNMATCHED,
-                paths.get(ranks[0], ""),
-                case=FindingCase.NOTHING_SHARED,
-                rank=ranks[0],
-                ranks=", ".join(map(str, ranks)),
-                first_rank=largest[0],
-            )
-
-
-@dataclass(frozen=True, eq=False)
-class _Named:
-    """The groups that ranks name.
-
-    Args:
-        groups: of each rank the numbers of its groups.
-        ranks: of each group its ranks: those that it lists, and those that name it.
-    """
-
-    groups: dict[int, set[int]]
-    ranks: dict[int, set[int]]
-
-
-def _named(members: pl.DataFrame) -> _Named:
-    """Groups of each rank, distinguished by text and listed ranks."""
-    found = _Named(defaultdict(set), defaultdict(set))
-    known = pl.col("group").is_not_null() | pl.col("group_ranks").is_not_null()
-    texts = members.filter(known).group_by("group", as_text("group_ranks"))
-    number: dict[str, int] = {}
-    for group, listed, ranks in texts.agg(pl.col("rank").unique()).iter_rows():
-        own = number.setdefault(group, len(number)) if group is not None else -1 - len(found.ranks)
-        found.ranks[own].update(ranks_in_text(listed), ranks if group is not None else ())
-        for rank in ranks:
-            found.groups[rank].add(own)
-    return found
-
-
-def _share_a_group(ranks: list[int], others: list[int], named: _Named) -> bool:
-    """Return whether a group of a rank is also one of the others."""
-    return any(
-        not named.ranks[group].isdisjoint(there)
-        for here, there in ((ranks, others), (others, ranks))
-        for group in set().union(*(named.groups.get(rank, ()) for rank in here))
-    )
-
-
-def _connected(members: pl.DataFrame) -> list[list[int]]:
-    """The sets of ranks that matched collectives connect, each in order."""
-    matched = members.drop_nulls("collective").select("collective", "rank")
-    least = matched.group_by("collective").agg(pl.col("rank").min().alias("first"))
-    pairs = (
-        matched.join(least, on="collective", how="inner")
-        .select("rank", "first")
-        .unique()
-        .sort("rank", "first")
-    )
-    ranks = pairs.get_column("rank").unique().sort().to_list()
-    number = {rank: position for position, rank in enumerate(ranks)}
-    sets = DisjointSets(len(ranks))
-    for rank, first in pairs.iter_rows():
-        sets.join(number[rank], number[first])
-    found: dict[int, list[int]] = defaultdict(list)
-    for rank in ranks:
-        found[sets.root(number[rank])].append(rank)
-    return list(found.values())
-
-
-def rank_findings(
-    members: pl.DataFrame, ranks: pl.DataFrame, strangers: dict[int, int]
-) -> tuple[Finding, ...]:
-    """Findings about whole ranks."""
-    if ranks.height < 2:
-        return ()
-    paths = {rank: path or "" for rank, path in ranks.select("rank", "path").iter_rows()}
-    return (
-        *_worlds(ranks),
-        *(
-            Finding.of(FindingCode.RUNS_MIXED, paths.get(rank, ""), rank=rank, first_rank=first)
-            for rank, first in strangers.items()
-        ),
-        *_silent(members, paths),
-        *_unmatched(members, paths, strangers),
-        *without_shared_collectives(members, paths),
-    )
-
-
-def of_another_run(ranks: pl.DataFrame, members: pl.DataFrame) -> dict[int, int]:
-    """Ranks that recorded the same steps at another time than most of their host: each with the first of these.
-
-    A host has a single clock, and ranks of a run are in a step together. Those that recorded other steps have other
-    windows; those without steps count as of another run.
-    """
-    found: dict[int, int] = {}
-    steps: dict[int, set[str]] = {
-        rank: set(names)
-        for rank, names in members.group_by("rank").agg(pl.col("step").drop_nulls().unique()).iter_rows()
-    }
-    known = ranks.drop_nulls(["host", "start_ns", "end_ns"]).sort("start_ns", "rank")
-    for host in known.partition_by("host", maintain_order=True):
-        latest = pl.col("end_ns").cum_max().shift(1)
-        runs = host.with_columns((pl.col("start_ns") > latest).fill_null(value=False).cum_sum().alias("run"))
-        sizes = runs.group_by("run", maintain_order=True).agg(pl.col("rank").sort()).to_dicts()
-        largest = max(sizes, key=lambda run: (len(run["rank"]), -min(run["rank"])))
-        for run in sizes:
-            if run is not largest:
-                usual = set[str]().union(*(steps.get(rank, ()) for rank in largest["rank"]))
-                others = [rank for rank in run["rank"] if not _has_others(steps.get(rank, set()), usual)]
-                found |= dict.fromkeys(others, min(largest["rank"]))
-    return dict(sorted(found.items()))
-
-
-def _has_others(steps: set[str], usual: set[str]) -> bool:
-    """Return whether both recorded steps, and none that the other did."""
-    return bool(steps) and bool(usual) and not steps & usual
-
-
-def _worlds(ranks: pl.DataFrame) -> Iterator[Finding]:
-    sizes = ranks.get_column("world_size").drop_nulls().value_counts(sort=True)
-    if sizes.height > 1:
-        usual = sizes.item(0, "world_size")
-        other = ranks.filter(pl.col("world_size").is_not_null() & (pl.col("world_size") != usual)).row(
-            0, named=True
-        )
-        said = ", ".join(str(size) for size in sorted(sizes.get_column("world_size").to_list()))
-        yield Finding.of(FindingCode.WORLD_DIFFERS, other["path"] or "", f"rank {other['rank']}", sizes=said)
-
-
-def _silent(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Finding]:
-    """Find ranks without communication, if others have some."""
-    there = members.get_column("rank").unique().to_list()
-    if there:
-        for rank in sorted(paths.keys() - there):
-            yield Finding.of(FindingCode.NO_COLLECTIVES, paths[rank], rank=rank, others=len(there))
-
-
-def _unmatched(members: pl.DataFrame, paths: dict[int, str], strangers: dict[int, int]) -> Iterator[Finding]:
-    """Ranks of which nothing is matched, where another rank says that it is of such a group."""
-    counts = members.group_by("rank").agg(
-        pl.len(), pl.col("collective").count().alias("matched"), pl.col("event_id").first()
-    )
-    alone = counts.filter((pl.col("matched") == 0) & ~pl.col("rank").is_in(list(strangers))).sort("rank")
-    if counts.height < 2:
-        return
-    for rank, count, event in alone.select("rank", "len", "event_id").iter_rows():
-        yield Finding.of(
-            FindingCode.COLLECTIVES_UNMATCHED, paths.get(rank, ""), f"event {event}", count, rank=rank
-        )
-
-
 _OF_SEVERAL_GROUPS = 0.5
 """Confidence factor of a match by order if no evidence names the group and there are several (heuristic)."""
 
@@ -655,27 +488,31 @@ def match_members(members: pl.DataFrame, ranks: pl.DataFrame) -> MatchedMembers:
     """Match the members of all ranks.
 
     Numbers come first, then the order of what they leave. Sends meet receives by their peers, in the order of each
-    pair; a kernel of several sends and receives whose peers are unknown stays unmatched. Sends and receives on the
+    pair; kernels of several are together with all that theirs meet, and stay unmatched where peers are unknown. Sends
+    and receives on the
     host may end long before, or after, those that they meet: their order alone matches them.
     """
     strangers = of_another_run(ranks, members)
     if members.is_empty():
-        return MatchedMembers(members, MATCHED_COLLECTIVES.empty(), rank_findings(members, ranks, strangers))
+        nothing = MATCHED_COLLECTIVES.empty()
+        return MatchedMembers(members, nothing, rank_findings(members, nothing, ranks, strangers))
     prepared = _prepared(members)
     usable = prepared.filter(~pl.col("rank").is_in(list(strangers)))
     by_sequence = match_by_sequence(usable)
     numbered = pl.col("row").is_in(by_sequence.get_column("row").implode())
     # Numbers have the last word in the groups that have them: what they leave is in no other's collective.
     of_numbered = usable.filter(numbered).get_column("_group").unique().implode()
-    rest = usable.filter(~numbered & (~pl.col("_group").is_in(of_numbered) | is_between_two()))
+    of_pairs = is_between_two() | pl.col("peers").is_not_null()
+    rest = usable.filter(~numbered & (~pl.col("_group").is_in(of_numbered) | of_pairs))
     clocks = _clocks(usable.join(by_sequence, on="row", how="inner", maintain_order="left"))
-    by_order = match_by_order(_with_channels(rest), clocks)
+    apart = _with_peers_apart(rest)
+    by_order = _with_peers_together(match_by_order(_with_channels(apart), clocks), apart)
     by_order = _with_less_confidence(by_order, usable.filter(may_be_of_several(ranks)))
     matches = pl.concat([by_sequence, by_order, match_pairs_on_host(usable)])
     found, collectives = collectives_of(prepared.sort("row"), matches)
     match = found.get_column("collective").gather(prepared.get_column("row")).cast(pl.String).alias("match")
     order = order_findings(prepared.with_columns(match), ranks)
-    return MatchedMembers(found, collectives, (*rank_findings(found, ranks, strangers), *order))
+    return MatchedMembers(found, collectives, (*rank_findings(found, collectives, ranks, strangers), *order))
 
 
 def _prepared(members: pl.DataFrame) -> pl.DataFrame:
@@ -721,6 +558,56 @@ def _with_channels(members: pl.DataFrame) -> pl.DataFrame:
     meets_none = together | is_pair_on_host()
     return found.with_columns(token).filter(
         pl.col("channel").is_not_null() & meets_none.ne_missing(other=True)
+    )
+
+
+def _with_peers_apart(members: pl.DataFrame) -> pl.DataFrame:
+    """The members with `of`, their `row`; a kernel of several sends and receives has a row for each of these."""
+    members = members.with_columns(pl.col("row").alias("of"))
+    if members.get_column("peers").is_null().all():
+        return members
+    each = members.with_columns(peers_listed()).explode("peers")
+    kind, peer, size = (pl.col("peers").struct.field(name) for name in ("type", "peer", "size_bytes"))
+    sends, own = kind == CollectiveType.SEND.value, pl.col("rank")
+    columns = {
+        "type": kind,
+        "source": pl.when(sends).then(own).otherwise(peer),
+        "destination": pl.when(sends).then(peer).otherwise(own),
+        "in_bytes": size,
+        "out_bytes": size,
+    }
+    is_one = pl.col("peers").is_not_null()
+    found = each.with_columns(
+        pl.when(is_one).then(value).otherwise(name).alias(name) for name, value in columns.items()
+    )
+    return with_signatures(found.with_columns(pl.int_range(pl.len()).alias("row")))
+
+
+def _with_peers_together(matches: pl.DataFrame, apart: pl.DataFrame) -> pl.DataFrame:
+    """Matches of members: all that the sends and receives of a kernel meet is one collective."""
+    if (apart.get_column("row") == apart.get_column("of")).all():
+        return matches
+    joined = matches.join(apart.select("row", "of"), on="row", how="inner").sort("row")
+    keys = joined.select("key").unique(maintain_order=True)
+    numbers = joined.join(keys.with_row_index("number"), on="key", how="left", maintain_order="left")
+    sets = DisjointSets(keys.height)
+    for (own,) in numbers.group_by("of", maintain_order=True).agg("number").select("number").iter_rows():
+        for number in own[1:]:
+            sets.join(own[0], number)
+    roots = [sets.root(number) for number in range(keys.height)]
+    whole = keys.with_columns(keys.get_column("key").gather(roots).alias("whole"))
+    certainty = pl.col("method").replace_strict(_METHODS, range(len(_METHODS)), return_dtype=pl.Int64)
+    found = joined.join(whole, on="key", how="left", maintain_order="left").with_columns(
+        certainty.alias("_method")
+    )
+    return (
+        found.group_by("of", maintain_order=True)
+        .agg(
+            pl.col("whole").first().alias("key"),
+            pl.col("method").sort_by("_method").last(),
+            pl.col("confidence").min(),
+        )
+        .rename({"of": "row"})
     )
 
 
