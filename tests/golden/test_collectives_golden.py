@@ -25,7 +25,7 @@ from tracebraid.analysis.time.overlap import overlap
 from tracebraid.analysis.time.step_times import step_times
 from tracebraid.api import link
 from tracebraid.linking.ranks.clocks import clocks_of
-from tracebraid.model.analysis import Family
+from tracebraid.model.analysis import Family, JobAnalysis
 from tracebraid.model.answers import MATCHED_GROUPS
 from tracebraid.model.collectives import SAME_CLOCK_NS, ClockMethod, CollectiveType, TransferMethod
 from tracebraid.model.finding_code import FindingCode
@@ -50,7 +50,10 @@ def parts_add_up(ranks: LinkedRanks) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_trace_is_answered_as_a_job_of_one_rank(real_traces: Path, name: str) -> None:
-    ranks = linked_ranks(linked_of(real_traces, name))
+    gathers = {
+        gather for analysis in ANALYSES if isinstance(analysis, JobAnalysis) for gather in analysis.gathers
+    }
+    ranks = linked_ranks(linked_of(real_traces, name), tuple(gathers))
     for analysis in ANALYSES:
         found = analysis.answer(ranks)
         assert dict(found.schema) == analysis.table.polars_schema()

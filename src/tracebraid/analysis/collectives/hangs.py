@@ -58,6 +58,8 @@ def hangs(ranks: LinkedRanks) -> pl.DataFrame:
     Args:
         ranks: the ranks of a job.
     """
+    if ranks.ranks.is_empty():
+        return HANGS.empty()
     stuck = _stuck(ranks)
     rows = [row for of_one in _each(stuck) for row in _of_hang(of_one, ranks)]
     found = pl.DataFrame(rows, schema=HANGS.polars_schema(), orient="row")

@@ -80,6 +80,12 @@ def schemas() -> Mapping[str, _Schema]:
         },
         "step_compute": {**_STEP, **_ints("length_ns", "compute_ns")},
         "collective_sites": EVIDENCE.polars_schema(),
+        "unended": {
+            **_ints("rank", "event_id"),
+            **dict.fromkeys(("step", "type", "process_group", "description", "group_ranks"), _TEXT),
+            **_ints("sequence", "source", "destination", "issued_ns", "waited_ns"),
+        },
+        "last_activity": {"rank": _INT, "last_event": _TEXT},
     }
     return {
         "rank_facts": RANKS.polars_schema(),
