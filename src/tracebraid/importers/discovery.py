@@ -280,26 +280,21 @@ def torch_of(trace: str, kept: Iterable[tuple[str, dict[str, Any]]] | None = Non
 def facts_beside(trace: str, facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a capture wrote about a trace in its manifest once the trace was written; empty without one.
 
-    That is the costs of recording, the numbers of the steps, and the unrecorded steps, also those after the window.
+    That is the costs of recording, and the unrecorded steps, also those after the window.
 
     Args:
         trace: its path.
         facts: what the trace itself says of its process, by which its window is recognised.
     """
     for content in _manifests_naming(trace):
-        windows = [window for window in content["windows"] if isinstance(window, dict)]
-        own = next((window for window in windows if _is_of(window.get("process"), facts)), None)
-        if own is None:
+        processes = [window.get("process") for window in content["windows"] if isinstance(window, dict)]
+        if not any(isinstance(own, dict) and own.items() <= facts.items() for own in processes if own):
             continue
         overhead = content.get("overhead")
         known = overhead if isinstance(overhead, dict) and overhead.get("untraced_steps") else {}
         steps = {name: value for name, value in known.items() if name.startswith("untraced_")}
-        return {**steps, "steps": own.get("steps"), COSTS: content.get(COSTS)}
+        return {**steps, COSTS: content.get(COSTS)}
     return {}
-
-
-def _is_of(process: object, facts: Mapping[str, Any]) -> bool:
-    return isinstance(process, dict) and bool(process) and process.items() <= facts.items()
 
 
 def _manifests_naming(

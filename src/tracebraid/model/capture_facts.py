@@ -208,9 +208,9 @@ def _thread(row: Mapping[str, Any]) -> ThreadFacts:
 
 
 def _steps(values: Any) -> tuple[int, ...]:
-    """The numbers of the window's steps: as the manifest lists them, or as the trace itself describes each."""
+    """The numbers of the window's steps, each of which the trace describes."""
     listed = values if isinstance(values, list) else []
-    return _numbers([value.get("step") if isinstance(value, dict) else value for value in listed])
+    return _numbers([value.get("step") for value in listed if isinstance(value, dict)])
 
 
 def _numbers(values: Any) -> tuple[int, ...]:

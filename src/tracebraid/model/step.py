@@ -49,7 +49,7 @@ def step_events(timeline: Timeline, annotation: str = PROFILER_STEP) -> pl.DataF
     """The steps of a Kineto trace in the order of their starts: `step` (the name), `start_ns`, `end_ns`.
 
     Annotations are ops in old traces. The device's events of the same name are no steps. Where a program goes on to
-    call `step()` of a profiler of its own, the steps are those that the capture's manifest names; without one, those
+    call `step()` of a profiler of its own, the steps are those that the capture describes; without that, those
     that do not begin within another on their thread.
     """
     import polars as pl

@@ -29,6 +29,10 @@ def expected_work(linked: LinkedTrace) -> pl.DataFrame:
     around it has the work. A call of any other API should where nearly all its calls in the other steps have it,
     and few in this.
     """
+    return linked.derived(_expected_work)
+
+
+def _expected_work(linked: LinkedTrace) -> pl.DataFrame:
     calls = _of_launching_apis(linked)
     if calls.is_empty():
         return calls.select(
