@@ -33,11 +33,16 @@ _IDS = (
     "moment",
     "collective",
     "row",
+    "rank",
 )
 """Columns that hold these words, or end in them, are numbers of something, which may be counted otherwise."""
 _EVIDENCE = frozenset({"confidence", "agrees", "size_bytes"})
 _NAMES = ("name", "op", "annotation")
 _REL, _ABS = 1e-6, 1.0
+_REL_OF_SAVINGS = 0.05
+"""Costs of recording are fitted to all events, so that savings move a little with any."""
+_MOST = 0.5
+"""An answer says itself that it does not know where so much of it has no launch, or no cause."""
 
 
 class Verdict(Enum):
@@ -97,8 +102,10 @@ def _asked(ask: Callable[[Job], Asked], job: Job) -> Asked:
 
 def _analysis(name: str, job: Job) -> Asked:
     answer = analyses.analyze(name, job)
-    lacks = frozenset(need.value for need in answer.ranks_by_need)
-    return Asked(answer.frame, lacks, answer.is_unanswerable)
+    lacks = {need.value for need in answer.ranks_by_need}
+    if answer.frame.is_empty() and "known" in answer.analysis.when_empty:
+        lacks.add("what is known")
+    return Asked(answer.frame, frozenset(lacks), answer.is_unanswerable)
 
 
 def _metrics(job: Job) -> Asked:
@@ -108,16 +115,24 @@ def _metrics(job: Job) -> Asked:
 
 def _advice(job: Job) -> Asked:
     found = tracebraid.advise(job)
-    # Costs of recording are fitted to all events: three digits are left of a saving.
-    saving = found.items.select(pl.col("saving_ns").round_sig_figs(2))
-    return Asked(saving, frozenset(), found.is_unknown)
+    lacks = {
+        f"{name}: {need.value}" for name, of in found.lacks.items() for needs in of.values() for need in needs
+    }
+    if found.unlaunched > _MOST:
+        lacks.add("launches")
+    if not found.steps:
+        lacks.add("steps")
+    return Asked(found.items.select("saving_ns"), frozenset(lacks), found.is_unknown)
 
 
 def _path(job: Job) -> Asked:
     found = tracebraid.critical_path(tracebraid.dependency_graph(job))
     # A mark more is a segment more; without marks the path is that of the whole trace, and says so by its step.
     steps = found.steps.drop("segments")
-    return Asked(steps, frozenset({"steps"} if steps.get_column("step").null_count() else ()), False)
+    lacks = {"steps"} if steps.get_column("step").null_count() else set()
+    if int(steps.get_column("residual_ns").sum()) > _MOST * int(steps.get_column("span_ns").sum()):
+        lacks.add("causes")
+    return Asked(steps, frozenset(lacks), False)
 
 
 def _without_steps_names(frame: pl.DataFrame) -> pl.DataFrame:
@@ -189,14 +204,22 @@ def _difference(true: Asked, own: Asked, ranks: list[int]) -> str:
         return ""
     whole = _without_steps_names(_of_ranks(true.frame, ranks))
     part = _without_steps_names(own.frame)
-    only_nulls, others = False, _numbers(part)
-    for name, values in _numbers(whole).items():
+    trues, others = _numbers(whole), _numbers(part)
+    with_nulls = {
+        name
+        for name, values in others.items()
+        if name in trues and values.null_count() > trues[name].null_count()
+    }
+    only_nulls = False
+    for name, values in trues.items():
         found = others.get(name, pl.Series(name, [], dtype=pl.Float64))
         one, other = (sorted(column.drop_nulls().to_list()) for column in (values, found))
-        if _equal(one, other):
+        rel_tol = _REL_OF_SAVINGS if name == "saving_ns" else _REL
+        if _equal(one, other, rel_tol):
             continue
-        missing = len(one) - len(other)
-        if missing > 0 and found.null_count() - values.null_count() == missing:
+        # Rows may be together, or apart, where what tells them apart is null.
+        grouped = with_nulls and math.isclose(sum(one), sum(other), rel_tol=rel_tol, abs_tol=_ABS)
+        if grouped or (name in with_nulls and _are_among(other, one)):
             only_nulls = True
             continue
         if _is_marked(part) and not _is_marked(whole):
@@ -205,9 +228,17 @@ def _difference(true: Asked, own: Asked, ranks: list[int]) -> str:
     return "null" if only_nulls else ""
 
 
-def _equal(values: list[float], others: list[float]) -> bool:
+def _are_among(values: list[float], others: list[float]) -> bool:
+    """Return whether sorted values are among others, each once."""
+    rest = iter(others)
+    return all(
+        any(math.isclose(value, other, rel_tol=_REL, abs_tol=_ABS) for other in rest) for value in values
+    )
+
+
+def _equal(values: list[float], others: list[float], rel_tol: float) -> bool:
     return len(values) == len(others) and all(
-        math.isclose(one, other, rel_tol=_REL, abs_tol=_ABS)
+        math.isclose(one, other, rel_tol=rel_tol, abs_tol=_ABS)
         for one, other in zip(values, others, strict=True)
     )
 

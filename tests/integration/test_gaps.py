@@ -29,7 +29,7 @@ KINDS = {
 """Of each kind of device: the category of its calls, one that launches, one that copies."""
 COMMANDS = ("summary", "advise", "analyze breakdown", "analyze ops", "analyze kernels", "metrics")
 FIRST = "In doubt: "
-NO_WORK = "most launches have no work"
+NO_WORK = "many launches have no work"
 
 
 def of_kind(kind: str, copies: bool) -> list[Json]:

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterable
 
 import polars as pl
 
-from tracebraid.analysis.device import has_graphs
+from tracebraid.analysis.device import device_events_by_step, has_graphs
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.category import Category, Role
 from tracebraid.model.expressions import as_text
+from tracebraid.model.kernel_family import family_of_kernel_name
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.name_rules import CallAction, call_does
 
 _COUNTER_CATEGORIES = {Category.CUDA_PROFILER_RANGE.value, Category.HARDWARE_COUNTERS.value}
 
@@ -53,6 +55,31 @@ def _has_stacks(linked: LinkedTrace) -> bool:
 
 def _has_annotations(linked: LinkedTrace) -> bool:
     return not linked.timeline.of_role(Role.ANNOTATION, Role.DEVICE_ANNOTATION).is_empty()
+
+
+def _has_known_ops(linked: LinkedTrace) -> bool:
+    names = linked.timeline.of_role(Role.OP).get_column("name").unique().cast(pl.String)
+    return names.is_empty() or bool(names.str.starts_with("aten::").any())
+
+
+def _has_launches(linked: LinkedTrace) -> bool:
+    """Traces without work of a device lack that, and not its launches."""
+    work = device_events_by_step(linked)
+    return work.is_empty() or work.get_column("call_event").null_count() < work.height
+
+
+def _has_known_kernels(linked: LinkedTrace) -> bool:
+    work = linked.timeline.of_role(Role.DEVICE_WORK).get_column("name").unique().cast(pl.String)
+    return work.is_empty() or any(family_of_kernel_name(name) is not None for name in work)
+
+
+def _has_known_calls(linked: LinkedTrace) -> bool:
+    if not linked.timeline.has_device:
+        return True
+    calls = linked.timeline.of_role(Role.CALL).select(as_text("name")).unique()
+    return not calls.filter(
+        pl.any_horizontal(call_does(pl.col("name"), each) for each in CallAction)
+    ).is_empty()
 
 
 def _has_counters(linked: LinkedTrace) -> bool:
@@ -105,7 +132,11 @@ def _any(linked: LinkedTrace, table: str, column: str) -> bool:
 HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.EVENTS: lambda linked: linked.timeline.events.height > 0,
     Need.HOST_OPS: _has_rows("host_ops"),
+    Need.KNOWN_OPS: _has_known_ops,
     Need.DEVICE_WORK: lambda linked: linked.timeline.has_device,
+    Need.LAUNCHES: _has_launches,
+    Need.KNOWN_KERNELS: _has_known_kernels,
+    Need.KNOWN_CALLS: _has_known_calls,
     Need.STEPS: lambda linked: step_windows(linked).height > 0,
     Need.SHAPES: _has_shapes,
     Need.SHAPES_OF_EITHER: _has_shapes_of_either,

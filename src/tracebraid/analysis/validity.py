@@ -222,8 +222,8 @@ def unusable_durations(linked: LinkedTrace) -> pl.DataFrame:
 _MISSING_SHARE = 0.01
 """Share of a step's launches without work from which on it is doubtful: below, its figures hardly change. In sound
 traces every launch has its work."""
-_MOST = 0.5
-"""Share from which the step's device events count as missing."""
+_MOST = 0.25
+"""Share from which the step's device events count as missing: its times and savings would be off by as much."""
 
 _SAME_OPS = 0.05
 """Maximum relative difference in the number of ops between steps with the same work."""

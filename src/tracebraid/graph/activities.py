@@ -14,6 +14,7 @@ from tracebraid.analysis.device import (
     event_columns,
     fetched,
     rows_of_events,
+    stream_names,
 )
 from tracebraid.analysis.host.host_rows import (
     NO_ROW,
@@ -225,7 +226,10 @@ def _threads(linked: LinkedTrace, host: HostRows, lanes: _Ints) -> pl.DataFrame:
 
 def _on_device(linked: LinkedTrace) -> pl.DataFrame:
     work = device_events_by_step(linked)
-    streams = linked.timeline.lanes.select("lane", pl.col("tid").alias("stream"))
+    # What runs on a device has a stream, also where that is a text: without, it would count as the host's.
+    streams = linked.timeline.lanes.select(
+        "lane", pl.coalesce(stream_names(linked).cast(pl.Int64, strict=False), "lane").alias("stream")
+    )
     op = work.get_column("op_event")
     return work.join(streams, on="lane", how="left", maintain_order="left").select(
         "event_id",

@@ -42,12 +42,20 @@ class Family(Enum):
 
 
 class Need(Enum):
-    """Data that an analysis may need; `model.need_sentences.NEED_SENTENCES` explains how to capture it."""
+    """Data that an analysis may need; `model.answer_sentences` says how to capture it."""
 
     EVENTS = "events"
     """Anything at all."""
     HOST_OPS = "host ops"
+    KNOWN_OPS = "known ops"
+    """Ops that the formulas and rules know: those of PyTorch itself."""
     DEVICE_WORK = "device work"
+    LAUNCHES = "launches"
+    """Work of a device that is joined with the call that launched it."""
+    KNOWN_KERNELS = "known kernels"
+    """Kernels whose names say what they compute."""
+    KNOWN_CALLS = "known calls"
+    """Calls of a runtime or driver whose names say what they do."""
     STEPS = "steps"
     SHAPES = "shapes"
     SHAPES_OF_EITHER = "shapes in either trace"

@@ -207,6 +207,22 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "the trace has no device work",
         "Capture on a machine with an accelerator, with its ProfilerActivity",
     ),
+    Need.KNOWN_OPS: (
+        "no op of the trace is one of PyTorch's, whose costs and effects are known",
+        "Capture without renaming ops (`aten::mm`)",
+    ),
+    Need.LAUNCHES: (
+        "no device work is joined with the call that launched it",
+        "Capture with ProfilerActivity.CPU beside that of the device, and keep the argument `correlation`",
+    ),
+    Need.KNOWN_KERNELS: (
+        "no kernel has a name that says what it computes",
+        "Keep the kernels' names as the device's libraries give them",
+    ),
+    Need.KNOWN_CALLS: (
+        "no call of the runtime has a name that says what it does",
+        "Keep the names of the runtime's calls (`cudaLaunchKernel`)",
+    ),
     Need.STEPS: (
         "no annotation marks steps",
         "Call step() of the capture or profiler after each iteration, or name another annotation: --annotation",

@@ -218,6 +218,13 @@ class FindingCode(str, Enum):
         "the trace has device events but no host op: their launches are unknown, and `ops` has no answer",
         "Profile the CPU too: activities=[ProfilerActivity.CPU, ...]",
     )
+    OPS_UNKNOWN = (
+        "ops-unknown",
+        _NOTE,
+        "none of the ops is one of PyTorch's (`aten::`): what they compute, wait for and send is known by their "
+        "arguments alone",
+        "Nothing, where the trace is of another framework; else capture without renaming ops",
+    )
     STEPS_CHOSEN = (
         "steps-chosen",
         _NOTE,
@@ -287,7 +294,7 @@ class FindingCode(str, Enum):
     DEVICE_EVENTS_MISSING = (
         "device-events-missing",
         _WARNING,
-        "lost events: most launches have no work, or far less than in steps with the same ops",
+        "lost events: many launches have no work, or far less than in steps with the same ops",
         "Profile the device too, where the process may use its profiler: activities=[..., ProfilerActivity.CUDA]; "
         "a session of CUPTI counters has no kernels",
     )

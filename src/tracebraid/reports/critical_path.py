@@ -272,7 +272,19 @@ def _head_lines(path: CriticalPath) -> list[str]:
     lines.append(
         f"On the path {percent(waiting)} is waits and latencies in which nothing is computed or moved."
     )
+    if (bare := _bare_share(path)) > _NOTABLE_BARE:
+        lines.append(
+            f"{percent(bare)} of it is a thread outside of all ops, calls and frames: the trace shows that it takes "
+            "this time, and not for what."
+        )
     return [*lines, *error_lines(path.replay_error)]
+
+
+def _bare_share(path: CriticalPath) -> float:
+    """How much of the path is a thread outside of all that was recorded, 0 to 1."""
+    span = int(path.steps.get_column("span_ns").sum())
+    bare = path.segments.filter(as_text("kind").is_in(_BARE)).get_column("duration_ns").sum()
+    return int(bare) / span if span else 0.0
 
 
 def _next_lines(path: CriticalPath, given: str) -> list[str]:
@@ -293,12 +305,8 @@ def _next_lines(path: CriticalPath, given: str) -> list[str]:
         lines.append(
             f"  tracebraid check {given}   whether the capture misses data that would explain the residuals"
         )
-    bare = int(path.segments.filter(as_text("kind").is_in(_BARE)).get_column("duration_ns").sum())
-    if bare > _NOTABLE_BARE * span:
-        lines.append(
-            f"  tracebraid capture --stacks ...   {percent(bare / span if span else 0.0)} of the path is a thread "
-            "outside of all ops: stacks show its work"
-        )
+    if _bare_share(path) > _NOTABLE_BARE:
+        lines.append("  tracebraid capture --stacks ...   stacks show what the thread does outside of ops")
     if path.rank is None and len(path.ranks) > 1:
         slow = path.segments.group_by("rank").agg(pl.col("duration_ns").sum()).drop_nulls("rank")
         if not slow.is_empty():

@@ -25,10 +25,13 @@ from tracebraid.model.answers import KERNELS
 from tracebraid.model.file_info import DeviceSource
 from tracebraid.model.linked_trace import LinkedTrace
 
+OF_OTHERS = (Need.LOST, Need.KNOWN_OPS, Need.LAUNCHES, Need.KNOWN_KERNELS, Need.KNOWN_CALLS)
+"""Facts about ops, calls and work: a trace without any lacks those, and not these."""
+
 
 @pytest.mark.parametrize("need", Need)
 def test_every_need_can_be_decided_and_has_its_sentences(need: Need) -> None:
-    assert HAS[need](linked_of([])) is (need is Need.LOST)
+    assert HAS[need](linked_of([])) is (need in OF_OTHERS)
     assert all(NEED_SENTENCES[need])
 
 
@@ -40,11 +43,31 @@ def test_every_need_can_be_decided_and_has_its_sentences(need: Need) -> None:
             [call("hipGraphLaunch", 0, 5, 3), kernel("k", 10, 5, 3)],
         ),
         "a graph by its work": (Need.GRAPH_LAUNCHES, [kernel("k", 10, 5, 3, **Json({"graph id": 4}))]),
+        "a known op": (Need.KNOWN_OPS, [op("vendor::mm", 0, 5), op("aten::mm", 5, 5)]),
+        "a launch": (Need.LAUNCHES, [call("cudaLaunchKernel", 0, 5, 3), kernel("k", 10, 5, 3)]),
+        "a known kernel": (Need.KNOWN_KERNELS, [kernel("k", 10, 5, 3), kernel("sgemm_128x64_nn", 20, 5, 4)]),
+        "a known call": (
+            Need.KNOWN_CALLS,
+            [call("vendorCall", 0, 5, 3), call("cudaStreamSynchronize", 10, 5, 4), kernel("k", 10, 5, 3)],
+        ),
         "an annotation": (Need.INFERENCE_ITERATIONS, [op("step[DECODE bs=1]", 0, 5, cat="user_annotation")]),
     },
 )
 def test_what_is_needed_is_seen(need: Need, events: list[Json]) -> None:
     assert HAS[need](linked_of(events)) is True
+
+
+@cases(
+    "need, events",
+    {
+        "ops of others": (Need.KNOWN_OPS, [op("vendor::mm", 0, 5)]),
+        "work that nothing launched": (Need.LAUNCHES, [op("aten::mm", 0, 5), kernel("k", 10, 5, 3)]),
+        "kernels of others": (Need.KNOWN_KERNELS, [kernel("vendor_kernel_3", 10, 5, 3)]),
+        "calls of others": (Need.KNOWN_CALLS, [call("vendorCall", 0, 5, 3), kernel("k", 10, 5, 3)]),
+    },
+)
+def test_what_nobody_knows_is_lacked(need: Need, events: list[Json]) -> None:
+    assert HAS[need](linked_of(events)) is False
 
 
 def test_a_trace_lacks_what_it_does_not_hold_in_the_order_of_the_analysis() -> None:

@@ -129,7 +129,7 @@ WITHOUT_WORK = ("cudaMemsetAsync", "cudaStreamSynchronize", "cudaLaunchHostFunc"
         "one copy does not": ([*COPYING, *copies(1, working=9)], []),
         "nine copies do not, as they do in other steps": (
             [*COPYING, *copies(1, working=1)],
-            [("1", NO_WORK, 9)],
+            [("1", MISSING, 9)],
         ),
         "recorded into a graph": ([*steps(2), BEGIN, *RECORDED, END], []),
         "recorded since before the trace": ([*steps(2), *RECORDED, END], []),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders import Json
 from tests.cases import cases
 from tests.planted import LATENCY_NS, RETURN_NS, Planted, Scene, device_scene, host_scene
 from tests.planted.calls import CALL_NS
+from tests.planted.equal_steps import is_device, linked, steps
 from tests.planted.random_scenes import scenes
 from tracebraid import dependency_graph
 from tracebraid.analysis.launches.queues import MAX_QUEUE_LENGTH
@@ -338,3 +342,24 @@ def test_an_edge_shows_a_latency_alone_if_no_other_was_ready_later(
 def test_a_median_needs_samples(samples: int) -> None:
     source = usual_latencies(_rows([5, 6, 7, 8, 9, 10], samples)).get_column("source").item()
     assert (source == LatencySource.GROUP.value) == (samples >= MIN_SAMPLES)
+
+
+def as_text(event: Json) -> Json:
+    return {**event, "pid": f"GPU {event['pid']}", "tid": f"stream {event['tid']}"}
+
+
+def without_stream(event: Json) -> Json:
+    return {**event, "args": {key: event["args"][key] for key in event["args"] if key != "stream"}}
+
+
+@pytest.mark.parametrize("changed", [as_text, without_stream])
+def test_work_is_on_a_stream_however_the_file_names_it(changed: Callable[[Json], Json]) -> None:
+    events = steps(3)
+    known = dependency_graph(linked(events))
+    renamed = dependency_graph(linked([changed(event) if is_device(event) else event for event in events]))
+    assert (
+        renamed.activities.get_column("stream").null_count()
+        == known.activities.get_column("stream").null_count()
+    )
+    assert np.array_equal(renamed.edges.kind, known.edges.kind)
+    assert np.array_equal(renamed.edges.work_ns, known.edges.work_ns)

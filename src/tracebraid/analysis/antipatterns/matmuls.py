@@ -197,7 +197,7 @@ EAGER_ATTENTION_DETECTOR = Detector(
     "Use torch.nn.functional.scaled_dot_product_attention or another fused attention "
     "(FlexAttention, flash-attn)",
     eager_attention,
-    (Need.DEVICE_WORK,),
+    (Need.DEVICE_WORK, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )
 
@@ -279,7 +279,7 @@ FULL_PRECISION_PRODUCTS_DETECTOR = Detector(
     f"Use {_IN_BF16} where the device has it (NVIDIA from Ampere on, AMD from MI100 on), otherwise {_IN_FP16}. From "
     f"Ampere on also {_IN_TF32}",
     full_precision_products,
-    (Need.DEVICE_WORK,),
+    (Need.DEVICE_WORK, Need.KNOWN_OPS, Need.KNOWN_KERNELS),
     change_on=_change_on,
     removes=Removal.WORK,
 )
@@ -404,7 +404,7 @@ TINY_PRODUCTS_DETECTOR = Detector(
     "Batch them with torch.bmm, a grouped or stacked product, or a larger batch; otherwise use "
     "torch.compile or a CUDA graph",
     tiny_products,
-    (Need.SHAPES_OF_EITHER,),
+    (Need.SHAPES_OF_EITHER, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )
 
@@ -507,6 +507,6 @@ UNALIGNED_PRODUCTS_DETECTOR = Detector(
     "Pad the sizes (vocabulary, classes, features) to multiples of 8 elements of 16 bits, 16 of 8"
     " bits, or 4 of TF32",
     unaligned_products,
-    (Need.DEVICE_WORK,),
+    (Need.DEVICE_WORK, Need.KNOWN_OPS),
     removes=Removal.WORK,
 )

@@ -330,7 +330,7 @@ UNFUSED_ELEMENTWISE_DETECTOR = Detector(
     "Let one kernel do them: torch.compile, or a fused norm, activation or rotary embedding "
     "(torch.nn.functional.rms_norm, Liger, Apex)",
     unfused_elementwise,
-    (Need.DEVICE_WORK, Need.SHAPES),
+    (Need.DEVICE_WORK, Need.SHAPES, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )
 
@@ -536,7 +536,7 @@ RECOMPUTED_PREFIX = Detector(
     "Keep the keys and values of earlier tokens (a KV cache: use_cache=True, past_key_values), "
     "and compute only the new token",
     _recomputed_prefixes,
-    (Need.SHAPES,),
+    (Need.SHAPES, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )
 

@@ -81,7 +81,7 @@ LAUNCH_BOUND_STRETCH = Detector(
     'Launch many kernels at once with torch.compile(mode="reduce-overhead"), CUDA graphs, or '
     "foreach or fused optimizers; or give each kernel more work (larger batches)",
     _detect,
-    (Need.DEVICE_WORK, Need.HOST_OPS),
+    (Need.DEVICE_WORK, Need.HOST_OPS, Need.LAUNCHES),
     generality=1,
     removes=Removal.HOST,
 )
@@ -130,7 +130,7 @@ PAGEABLE_COPY = Detector(
     "Use pin_memory=True in the DataLoader, or tensor.pin_memory(), together with to(device, "
     "non_blocking=True)",
     _pageable_copies,
-    (Need.DEVICE_WORK,),
+    (Need.DEVICE_WORK, Need.KNOWN_CALLS),
     removes=Removal.COPY,
 )
 
@@ -242,7 +242,7 @@ EXPLICIT_SYNC = Detector(
     "Remove torch.cuda.synchronize() and event.synchronize() from the step; measure time with "
     "events, and read those after the step",
     _explicit_syncs,
-    (Need.DEVICE_WORK,),
+    (Need.DEVICE_WORK, Need.KNOWN_CALLS),
     removes=Removal.EVENT,
 )
 
@@ -257,7 +257,7 @@ ITEM_SYNC = Detector(
     "Keep the value on the device (accumulate losses as tensors), and read it every few hundred "
     "steps or after the step",
     _item_syncs,
-    (Need.DEVICE_WORK,),
+    (Need.DEVICE_WORK, Need.KNOWN_CALLS),
     removes=Removal.EVENT,
 )
 
@@ -295,7 +295,7 @@ READ_SYNC = Detector(
     "the host waits for a tensor to be copied to it",
     "Copy with non_blocking=True into pinned memory and read it a step later, or leave it on the device",
     _read_syncs,
-    (Need.DEVICE_WORK,),
+    (Need.DEVICE_WORK, Need.KNOWN_CALLS),
     removes=Removal.EVENT,
 )
 
@@ -310,7 +310,7 @@ SIZE_SYNC = Detector(
     "Avoid boolean masks, nonzero and unique in the step: use torch.where, masked_fill, or a "
     "fixed upper bound (nonzero_static)",
     _size_syncs,
-    (Need.DEVICE_WORK,),
+    (Need.DEVICE_WORK, Need.KNOWN_CALLS),
     removes=Removal.EVENT,
 )
 

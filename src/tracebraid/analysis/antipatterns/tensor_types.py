@@ -184,7 +184,7 @@ DOUBLE_PRECISION = Detector(
     "Use float32: find where the first double comes from (NumPy arrays and Python floats are "
     "double), and cast it there",
     _detect,
-    (Need.SHAPES,),
+    (Need.SHAPES, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )
 
@@ -236,7 +236,7 @@ DTYPE_BOUNCES_DETECTOR = Detector(
     "Keep one type: run the op in between in it, or set the dtype of the module or buffer; "
     "torch.compile fuses casts",
     dtype_bounces,
-    (Need.SHAPES_OF_EITHER,),
+    (Need.SHAPES_OF_EITHER, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )
 
@@ -315,7 +315,7 @@ LAYOUT_COPIES_DETECTOR = Detector(
     "Produce the layout that the next op needs (channels_last for convolutions), or let ops take "
     "strided tensors",
     layout_copies,
-    (Need.HOST_OPS,),
+    (Need.HOST_OPS, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )
 
@@ -378,7 +378,7 @@ BROADCAST = Detector(
     "Write it as a matrix product (for distances |a - b|^2 = |a|^2 + |b|^2 - 2 ab, or "
     "torch.cdist), or compile it with torch.compile so that the tensor is never stored",
     _broadcast_distances,
-    (Need.SHAPES,),
+    (Need.SHAPES, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )
 
@@ -434,6 +434,6 @@ DENSE_GRADIENT = Detector(
     "Use nn.Embedding(..., sparse=True) with an optimizer that supports sparse gradients (SGD, "
     "SparseAdam), or shard the table",
     _dense_gradients,
-    (Need.SHAPES,),
+    (Need.SHAPES, Need.KNOWN_OPS),
     removes=Removal.RUN,
 )

@@ -80,7 +80,7 @@ _NS = 1e9
     MFU,
     Family.EFFICIENCY,
     needs=(Need.HOST_OPS, Need.SHAPES_OF_EITHER),
-    uses=(Need.STEPS, Need.DEVICE_PEAKS),
+    uses=(Need.KNOWN_OPS, Need.STEPS, Need.DEVICE_PEAKS),
     shown=(
         "span_ns mfu hfu model_flops model_flops_per_s peak_flops_per_s precision known_share hardware_flops"
     ),
@@ -94,7 +94,8 @@ _NS = 1e9
 def mfu(linked: LinkedTrace, peak_flops: float | None = None) -> pl.DataFrame:
     """How much of the device's peak does the model reach?
 
-    Model and hardware FLOPs utilisation, over the trace and for each step.
+    Model and hardware FLOPs utilisation, over all steps (`step` null), and for each. Without ops
+    in steps, over the trace.
 
     MFU = model FLOPs / (span x peak), HFU = hardware FLOPs / (span x peak) (Chowdhery et al.: "PaLM", appendix B).
     FLOPs are those of matmul, convolution and attention; hardware FLOPs, as in `torch.utils.flop_counter`, count what
@@ -110,16 +111,20 @@ def mfu(linked: LinkedTrace, peak_flops: float | None = None) -> pl.DataFrame:
     if not has_shapes(linked) or counted_ops(linked).is_empty():
         return MFU.empty()
     peaks = peak_flops_of(linked, peak_flops)
-    span = linked.timeline.span_ns or (0, 0)
-    whole = _sums(counted_ops_by_step(linked, False)).with_columns(
-        pl.lit(span[1] - span[0], dtype=pl.Int64).alias("span_ns")
-    )
     steps = (
         step_windows(linked)
         .group_by("step", maintain_order=True)
         .agg((pl.col("end_ns") - pl.col("start_ns")).sum().alias("span_ns"))
     )
     by_step = _sums(counted_ops_by_step(linked, True))
+    ops = counted_ops_by_step(linked, False)
+    in_steps = counted_ops_by_step(linked, True).get_column("step").is_not_null()
+    if in_steps.any():
+        ops, length = ops.filter(in_steps), steps.get_column("span_ns").sum()
+    else:
+        start, end = linked.timeline.span_ns or (0, 0)
+        length = end - start
+    whole = _sums(ops).with_columns(pl.lit(length, dtype=pl.Int64).alias("span_ns"))
     found = steps.join(by_step, on="step", how="left", maintain_order="left")
     rows = pl.concat([whole, found.select(whole.columns)]).with_columns(
         (
@@ -294,7 +299,7 @@ _ORDER = ["name", "input_dims", "input_types", "is_recompute", "precision", "fam
     OP_COSTS,
     Family.EFFICIENCY,
     needs=(Need.HOST_OPS, Need.SHAPES_OF_EITHER),
-    uses=(Need.DEVICE_WORK, Need.DEVICE_PEAKS),
+    uses=(Need.KNOWN_OPS, Need.DEVICE_WORK, Need.DEVICE_PEAKS),
     shown=(
         "name input_dims device_ns count flops bytes achieved_flops_per_s achieved_bytes_per_s bound "
         "flops_per_byte precision family unknown_flops"
@@ -345,7 +350,7 @@ def op_costs(
 @analysis(
     ROOFLINE,
     Family.EFFICIENCY,
-    needs=(Need.SHAPES_OF_EITHER, Need.DEVICE_PEAKS),
+    needs=(Need.KNOWN_OPS, Need.SHAPES_OF_EITHER, Need.DEVICE_PEAKS),
     shown=(
         "name input_dims lost_ns lost_share device_ns roofline_ns roofline_share bound count precision "
         "is_recompute"

@@ -225,7 +225,7 @@ MOST_NAMES = 32
     KERNEL_SEQUENCES,
     Family.KERNELS,
     needs=(Need.DEVICE_WORK,),
-    uses=(Need.HOST_OPS,),
+    uses=(Need.LAUNCHES, Need.HOST_OPS),
     shown="op pattern length count gap_ns! launch_ns device_ns complete op_ns",
     when_empty="no sequence of kernels comes back",
 )
@@ -439,7 +439,7 @@ _KEY = ["step", "op_name", "op_category", "sequence"]
 @analysis(
     OP_KERNEL_SEQUENCES,
     Family.KERNELS,
-    needs=(Need.DEVICE_WORK, Need.HOST_OPS),
+    needs=(Need.DEVICE_WORK, Need.LAUNCHES, Need.HOST_OPS),
     shown="op pattern length count device_ns op_launch_delay_ns runtime_delay_ns",
     when_empty="no op launches work of its own",
 )

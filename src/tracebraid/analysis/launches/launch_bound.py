@@ -64,7 +64,7 @@ LEAST_LAUNCHES = 3
 @analysis(
     LAUNCH_BOUND,
     Family.LAUNCHES,
-    needs=(Need.DEVICE_WORK,),
+    needs=(Need.DEVICE_WORK, Need.LAUNCHES),
     uses=(Need.HOST_OPS,),
     shown="start_ns span_ns idle_ns gain_ns! op annotation launches kernels device_ns stream",
     when_empty="no stream runs dry before several launches in a row",

@@ -16,7 +16,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 @analysis(
     LAUNCH_EVENTS,
     Family.LAUNCHES,
-    needs=(Need.DEVICE_WORK,),
+    needs=(Need.DEVICE_WORK, Need.LAUNCHES),
     uses=(Need.HOST_OPS,),
     shown="start_ns op api host_ns delay_ns device_ns kernels stream stream_idle_ns",
     picked_by=("host_ns",),
@@ -70,7 +70,7 @@ def _launch_events(linked: LinkedTrace) -> pl.DataFrame:
 @analysis(
     LAUNCHES,
     Family.LAUNCHES,
-    needs=(Need.DEVICE_WORK,),
+    needs=(Need.DEVICE_WORK, Need.LAUNCHES),
     uses=(Need.HOST_OPS,),
     shown=(
         "op api count host_ns host_mean_ns delay_mean_ns device_mean_ns device_ns short kernels host_max_ns"

@@ -79,7 +79,7 @@ SLOW = 4.0
 @analysis(
     FULL_QUEUE,
     Family.LAUNCHES,
-    needs=(Need.DEVICE_WORK,),
+    needs=(Need.DEVICE_WORK, Need.LAUNCHES),
     shown="stream longest full_ns! share launches blocked blocked_ns!",
     when_empty="no call in the trace is known to launch work",
     formula=(
@@ -201,7 +201,7 @@ def _spans(linked: LinkedTrace) -> pl.DataFrame:
 @analysis(
     QUEUE_LENGTHS,
     Family.LAUNCHES,
-    needs=(Need.DEVICE_WORK,),
+    needs=(Need.DEVICE_WORK, Need.LAUNCHES),
     shown="stream count mean mean_over_time p50 max p25 p75 min std",
     when_empty="no call in the trace is known to launch work",
     formula=(
@@ -264,7 +264,7 @@ def summary_of_queues(changes: pl.DataFrame) -> pl.DataFrame:
 @analysis(
     QUEUE_SERIES,
     Family.LAUNCHES,
-    needs=(Need.DEVICE_WORK,),
+    needs=(Need.DEVICE_WORK, Need.LAUNCHES),
     shown="stream ts_ns length launches",
     when_empty="no call in the trace is known to launch work",
     formula=(

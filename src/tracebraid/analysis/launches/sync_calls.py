@@ -160,7 +160,7 @@ def _rows(found: pl.DataFrame, method: WaitMethod, until: str) -> pl.DataFrame:
 @analysis(
     SYNC_CALLS,
     Family.LAUNCHES,
-    uses=(Need.DEVICE_WORK, Need.HOST_OPS, Need.STACKS, Need.SYNC_EVENTS),
+    uses=(Need.DEVICE_WORK, Need.LAUNCHES, Need.KNOWN_CALLS, Need.HOST_OPS, Need.STACKS, Need.SYNC_EVENTS),
     shown=("start_ns api top_op blocked_ns! host_ns waited_name waited_stream frame annotation kind"),
     picked_by=("host_ns",),
     when_empty="no call of the host waits for a device",
@@ -226,7 +226,7 @@ _KEY = [
 @analysis(
     SYNCS,
     Family.LAUNCHES,
-    uses=(Need.DEVICE_WORK, Need.HOST_OPS, Need.STACKS, Need.SYNC_EVENTS),
+    uses=(Need.DEVICE_WORK, Need.LAUNCHES, Need.KNOWN_CALLS, Need.HOST_OPS, Need.STACKS, Need.SYNC_EVENTS),
     shown="api top_op blocked_ns! host_ns count waits max_ns waited_name frame annotation kind",
     when_empty="no call of the host waits for a device",
     formula=(

@@ -270,7 +270,7 @@ def _annotation_paths(linked: LinkedTrace) -> tuple[_Ints, list[str], Paths]:
     ANNOTATION_KERNELS,
     Family.OPS,
     needs=(Need.DEVICE_WORK,),
-    uses=(Need.ANNOTATIONS,),
+    uses=(Need.LAUNCHES, Need.ANNOTATIONS),
     shown="annotations name total_ns share count mean_ns kind",
 )
 def annotation_kernels(

@@ -81,7 +81,7 @@ def _texts(texts: list[str], number: np.ndarray[tuple[int], np.dtype[np.int64]])
     OPS,
     Family.OPS,
     needs=(Need.HOST_OPS,),
-    uses=(Need.DEVICE_WORK, Need.SHAPES),
+    uses=(Need.DEVICE_WORK, Need.LAUNCHES, Need.SHAPES),
     shown=(
         "name device_total_ns device_self_ns host_self_ns host_total_ns count kernels input_dims "
         "call_site module annotation input_types input_strides concrete_inputs category"

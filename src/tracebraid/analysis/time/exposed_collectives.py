@@ -20,7 +20,7 @@ _KEY = ["device", "name", "process_group", "description", "dtype", "message_byte
     EXPOSED_COLLECTIVES,
     Family.TIME,
     needs=(Need.COMMUNICATION,),
-    uses=(Need.DEVICE_WORK, Need.STEPS, Need.COLLECTIVES),
+    uses=(Need.DEVICE_WORK, Need.KNOWN_OPS, Need.STEPS, Need.COLLECTIVES),
     shown="name exposed_ns share total_ns count message_bytes dtype process_group description",
     when_empty="no collective is in the steps",
     formula=(

@@ -22,7 +22,7 @@ _KEY = ["process_group", "description", "stream"]
     OVERLAP,
     Family.TIME,
     needs=(Need.COMMUNICATION,),
-    uses=(Need.DEVICE_WORK, Need.STEPS, Need.COLLECTIVES),
+    uses=(Need.DEVICE_WORK, Need.KNOWN_OPS, Need.STEPS, Need.COLLECTIVES),
     shown=("process_group stream communication_ns overlap_ns! exposed_ns overlap_share! count description"),
     formula=(
         "With C the moments in which some of the collectives runs and P all compute of the device: comm ="

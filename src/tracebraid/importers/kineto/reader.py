@@ -21,7 +21,7 @@ from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.kineto.decode import BASE_LIMIT_NS, EventColumns, after_base
 from tracebraid.importers.merged import split_pid
 from tracebraid.model.capture_facts import METADATA
-from tracebraid.model.category import CATEGORY_BY_OLD_NAME, Category, Role, categories_of
+from tracebraid.model.category import CATEGORY_BY_OLD_NAME, Category, Role, Work, categories_of
 from tracebraid.model.collectives import library_of
 from tracebraid.model.column import Kind
 from tracebraid.model.expressions import as_text
@@ -45,6 +45,8 @@ _OF_NAME = 10
 """Kernels of its name, at least."""
 _TIMES_USUAL = 100
 """Minimum ratio to their median."""
+_OPS = 5
+"""Names of ops, at least, for the absence of PyTorch's to say something."""
 _SHOWN = 3
 """Categories, or events, in a finding."""
 _CHARACTERS_SHOWN = 40
@@ -60,6 +62,9 @@ def category_findings(
     found = _renamed(path, chunks)
     if not present <= _KNOWN:
         found += _unknown(path, events.with_columns(as_text("category")), tables["extra_args"])
+    ops = events.filter(as_text("category").is_in(categories_of(Role.OP))).get_column("name").value_counts()
+    if ops.height >= _OPS and not ops.get_column("name").cast(pl.String).str.starts_with("aten::").any():
+        found.append(Finding(FindingCode.OPS_UNKNOWN, path, "in `name`", int(ops.get_column("count").sum())))
     if present.isdisjoint(categories_of(Role.OP, Role.ANNOTATION)):
         work = events.filter(pl.col("category").is_in(categories_of(Role.DEVICE_WORK)))
         if not work.is_empty():
@@ -234,7 +239,7 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns], rank_of_label: int | 
         from tracebraid.importers.kineto.processes import refuse_several_processes
 
         refuse_several_processes(path, tables, rank_of_label is not None)
-    tables, impossible = _without_impossible_durations(path, tables)
+    tables, impossible = _without_impossible_durations(path, _with_streams(tables))
     rank, world, rank_findings = _rank_and_world(file)
     if rank_of_label is not None:
         rank, rank_findings = rank_of_label, []
@@ -321,6 +326,22 @@ def _without_zero_times(path: str, chunks: list[EventColumns]) -> list[Finding]:
                 kept.columns["event_id"] = number[event[keep[event]]]
                 chunk.tables[name] = kept
     return [Finding(FindingCode.EVENT_AT_ZERO, path, count=lost, loss=Loss(lost, lost))] if lost else []
+
+
+def _with_streams(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Take the thread for the stream of kernels, copies and fills whose arguments have none: Kineto writes both."""
+    work = tables["device_work"]
+    if not work.get_column("stream").null_count():
+        return tables
+    lanes = tables["events"].filter(pl.col("category").is_in(categories_of(Work.KERNEL, Work.COPY)))
+    threads = lanes.select("event_id", "lane").join(
+        tables["lanes"].select("lane", "tid"), on="lane", how="left", maintain_order="left"
+    )
+    known = work.join(threads, on="event_id", how="left", maintain_order="left")
+    return {
+        **tables,
+        "device_work": work.with_columns(known.select(pl.coalesce("stream", "tid")).to_series()),
+    }
 
 
 def _without_impossible_durations(

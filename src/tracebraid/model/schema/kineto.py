@@ -102,7 +102,7 @@ DEVICE_WORK = Table(
         ),
         Column("device", _INT, "device number", ("device",)),
         Column("context", _INT, "driver context", ("context",)),
-        Column("stream", _INT, "stream", ("stream",)),
+        Column("stream", _INT, "stream; of kernels, copies and fills without it their thread", ("stream",)),
         Column("correlation", _INT, "joins the work to the launching call", ("correlation",)),
         Column("queued", _INT, "as the file has it; 0 where the driver gives none", ("queued",)),
         Column("registers_per_thread", _INT, "registers of a thread", ("registers per thread",)),

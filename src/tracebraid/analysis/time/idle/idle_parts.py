@@ -451,12 +451,21 @@ def _code(column: str, codes: tuple[str, ...]) -> pl.Expr:
 
 
 _KEY = ["step", "device", "cause", "activity", "size"]
+_USES = (
+    Need.DEVICE_WORK,
+    Need.LAUNCHES,
+    Need.KNOWN_CALLS,
+    Need.STEPS,
+    Need.STACKS,
+    Need.MODULES,
+    Need.SYNC_EVENTS,
+)
 
 
 @analysis(
     IDLE_CAUSES,
     Family.TIME,
-    uses=(Need.DEVICE_WORK, Need.STEPS, Need.STACKS, Need.MODULES, Need.SYNC_EVENTS),
+    uses=_USES,
     shown="cause host_activity size idle_ns share count after_sync_ns",
     when_empty="no device is ever idle",
     formula=(
@@ -510,7 +519,7 @@ _NONE = len(ACTIVITIES)
 @analysis(
     IDLE_GAPS,
     Family.TIME,
-    uses=(Need.DEVICE_WORK, Need.STEPS, Need.STACKS, Need.MODULES, Need.SYNC_EVENTS),
+    uses=_USES,
     shown=("gap start_ns dur_ns cause host_activity op frame next_name sync_call module annotation"),
     picked_by=("dur_ns",),
     when_empty="no device is ever idle",
@@ -584,7 +593,7 @@ _LATE = CAUSES.index(IdleCause.HOST_LATE.value)
 @analysis(
     IDLE_BLAME,
     Family.TIME,
-    uses=(Need.DEVICE_WORK, Need.STEPS, Need.STACKS, Need.MODULES, Need.SYNC_EVENTS),
+    uses=_USES,
     shown=("host_activity op idle_ns share count frame next_op module annotation longest_ns top_op"),
     when_empty="no device ever waits for the host",
     formula=(

@@ -24,7 +24,7 @@ _KEY = ["step", "device", "stream", "category"]
     STREAM_IDLE,
     Family.TIME,
     needs=(Need.DEVICE_WORK,),
-    uses=(Need.STEPS,),
+    uses=(Need.LAUNCHES, Need.STEPS),
     shown="stream category idle_ns share count mean_ns p50_ns max_ns std_ns",
     when_empty="no stream has two pieces of work, and so none has a gap",
     formula=(
