@@ -110,7 +110,7 @@ def _analysis(name: str, job: Job) -> Asked:
 
 def _metrics(job: Job) -> Asked:
     found = tracebraid.metrics(job)
-    return Asked(found, frozenset(), False)
+    return Asked(found, frozenset(found.get_column("lacks").drop_nulls()), False)
 
 
 def _advice(job: Job) -> Asked:

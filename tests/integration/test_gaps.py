@@ -143,3 +143,41 @@ def test_sound_traces_have_no_gap(events: list[Json], tmp_path: Path) -> None:
     path = write(tmp_path / "trace_rank0.json", kineto_text(events))
     assert tracebraid.open(path)[0].gaps == ()
     assert FIRST not in run("summary", path).stdout
+
+
+@cases(
+    "world, kernels, is_unseen",
+    {
+        "a kernel that nobody knows": (64, ["sgemm_128x64_nn", "vendor_moe_exchange<8>"], True),
+        "in a rank alone": (1, ["sgemm_128x64_nn", "vendor_moe_exchange<8>"], False),
+        "in a rank of a job of unknown size": (None, ["sgemm_128x64_nn", "vendor_moe_exchange<8>"], False),
+        "all are known": (64, ["sgemm_128x64_nn", "triton_poi_fused_add_0"], False),
+        "one that is known communicates": (
+            64,
+            ["ncclDevKernel_AllReduce_Sum_f32_RING_LL", "vendor_x"],
+            False,
+        ),
+        "expert parallelism": (64, ["void uccl::ep::internode::dispatch<8>(int*)", "vendor_x"], False),
+    },
+)
+def test_no_communication_is_no_answer_where_kernels_are_unknown(
+    tmp_path: Path, world: int | None, kernels: list[str], is_unseen: bool
+) -> None:
+    """Times of the steps are as they were: only what is said of communication is doubted."""
+    events: list[Json] = []
+    for step in range(3):
+        begin = 1000 * step
+        events.append(op(f"ProfilerStep#{step}", begin, 900, cat="user_annotation"))
+        for i, name in enumerate(kernels):
+            correlation = 10 * step + i + 1
+            events.append(call("cudaLaunchKernel", begin + 10 + 20 * i, 5, correlation))
+            events.append(kernel(name, begin + 100 + 300 * i, 300, correlation))
+    about = {} if world is None else {"distributedInfo": {"rank": 0, "world_size": world}}
+    path = write(tmp_path / "trace_rank0.json", kineto_text(events, about))
+    job = tracebraid.open(path)
+    gaps = job[0].gaps
+    assert [found.gap for found in gaps] == [Gap.COMMUNICATION_UNSEEN] * is_unseen
+    assert analyses.validity(job).is_empty()
+    share = tracebraid.metrics(job, only=["communication_share"]).get_column("value").to_list()
+    assert (share[0] is None) is is_unseen
+    assert run("summary", str(path)).stdout.startswith(FIRST) is is_unseen

@@ -12,6 +12,7 @@ from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.category import Category, Role
 from tracebraid.model.expressions import as_text
+from tracebraid.model.gaps import Gap
 from tracebraid.model.kernel_family import family_of_kernel_name
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import CallAction, call_does
@@ -147,6 +148,9 @@ HAS: dict[Need, Callable[[LinkedTrace], bool]] = {
     Need.MEMORY: _has_rows("memory"),
     Need.SYNC_EVENTS: _has_rows("syncs"),
     Need.COMMUNICATION: lambda linked: not collective_events(linked).is_empty(),
+    Need.KNOWN_COMMUNICATION: lambda linked: all(
+        found.gap is not Gap.COMMUNICATION_UNSEEN for found in linked.gaps
+    ),
     Need.COLLECTIVES: _has_collectives,
     Need.COUNTERS: _has_counters,
     Need.GRAPH_LAUNCHES: has_graphs,

@@ -19,7 +19,7 @@ from tracebraid.model.category import Category, Role, Work, categories_of
 from tracebraid.model.device_peaks import COMMUNICATION, WAIT
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.gaps import FoundGap, Gap
+from tracebraid.model.gaps import Gap
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.quantities import NS_PER_MS, NS_PER_US
 from tracebraid.model.timeline import Timeline
@@ -555,30 +555,11 @@ def validity(linked: LinkedTrace) -> pl.DataFrame:
     Args:
         linked: one rank.
     """
-    return linked.derived(_validity)
+    return linked.derived(doubts_of)
 
 
-def gaps(linked: LinkedTrace) -> tuple[FoundGap, ...]:
-    """The gaps of a rank over all its steps, the worst first: what `validity` says, a gap for each of its doubts."""
-    doubts = linked.answered("analysis.validity", _validity, VALIDITY)
-    if doubts.is_empty():
-        return ()
-    of_steps = step_windows(linked).get_column("step").n_unique()
-    return tuple(
-        FoundGap(
-            gap,
-            linked.rank,
-            linked.timeline.path,
-            tuple(rows.get_column("step")),
-            of_steps,
-            int(rows.get_column("count").sum()),
-        )
-        for gap in Gap
-        if not (rows := doubts.filter(pl.col("doubt") == gap.value)).is_empty()
-    )
-
-
-def _validity(linked: LinkedTrace) -> pl.DataFrame:
+def doubts_of(linked: LinkedTrace) -> pl.DataFrame:
+    """The rows of `validity`, which decide what is answered."""
     order = pl.Enum([doubt.value for doubt in Gap])
     found = pl.concat([rule(linked) for rule in _RULES])
     return (

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from tracebraid.analysis.collectives.hangs import hang_findings, last_activity
+from tracebraid.analysis.gaps import gaps
 from tracebraid.analysis.launches.lost_work import unended
-from tracebraid.analysis.validity import gaps
 from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.job_answers import rank_parts
 from tracebraid.api.stored_jobs import is_store, open_store

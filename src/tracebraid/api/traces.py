@@ -179,7 +179,7 @@ def _on_device(job: Job, peaks: DevicePeaks) -> Job:
 
 def _gaps(linked: LinkedTrace) -> tuple[FoundGap, ...]:
     """The gaps of a rank; imported with the first question."""
-    from tracebraid.analysis.validity import gaps
+    from tracebraid.analysis.gaps import gaps
 
     return gaps(linked)
 

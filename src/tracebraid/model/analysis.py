@@ -68,6 +68,8 @@ class Need(Enum):
     SYNC_EVENTS = "sync events"
     COMMUNICATION = "communication"
     """Anything that communicates, on a device or the host."""
+    KNOWN_COMMUNICATION = "known communication"
+    """Whether the rank communicates, and with which kernels."""
     COLLECTIVES = "collectives"
     """Arguments of collectives."""
     COUNTERS = "counters"

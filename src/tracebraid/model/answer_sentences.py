@@ -257,8 +257,12 @@ NEED_SENTENCES: dict[Need, tuple[str, str]] = {
         "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
     ),
     Need.COMMUNICATION: (
-        "the trace has no communication",
+        "no communication was recognised in the trace",
         "Capture a program that runs on several ranks",
+    ),
+    Need.KNOWN_COMMUNICATION: (
+        "no communication was recognised, and kernels that nobody knows may be it",
+        FindingCode.COMMUNICATION_UNSEEN.advice,
     ),
     Need.COLLECTIVES: (
         "no collective's kernel carries its group, type and sizes",

@@ -304,6 +304,13 @@ class FindingCode(str, Enum):
         "communication was issued and never ended: a hang",
         "tracebraid analyze hangs on the traces of all ranks shows who did not issue it, and what each did last",
     )
+    COMMUNICATION_UNSEEN = (
+        "communication-unseen",
+        _WARNING,
+        "no communication was recognised in a rank of {world:,}, and {share:.0%} of the device's time is in kernels "
+        "that nobody knows, such as {kernel}",
+        "Read communication as unknown here, and not as 0; tell us which library these kernels are of",
+    )
     LAUNCH_WITHOUT_WORK = (
         "launch-without-work",
         _WARNING,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -39,6 +39,8 @@ class Gap(Enum):
         Need.COLLECTIVES,
     )
     NEVER_ENDED = FindingCode.NEVER_ENDED
+    COMMUNICATION_UNSEEN = FindingCode.COMMUNICATION_UNSEEN
+    """Of the trace, not of its steps: what they compute is as it was."""
     LAUNCH_WITHOUT_WORK = FindingCode.LAUNCH_WITHOUT_WORK
     DURATION_OVERFLOWS = FindingCode.DURATION_OVERFLOWS
     OUTLASTS_TRACE = FindingCode.OUTLASTS_TRACE
@@ -62,8 +64,9 @@ class FoundGap:
         rank: the rank.
         path: the trace.
         steps: the steps that it is in, in order; None for what lies in no step.
-        of_steps: the number of steps of the trace.
+        of_steps: the number of steps of the trace; 0: it is about no steps.
         count: events that it is about.
+        details: of its sentence.
     """
 
     gap: Gap
@@ -72,6 +75,7 @@ class FoundGap:
     steps: tuple[str | None, ...]
     of_steps: int
     count: int
+    details: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def is_whole(self) -> bool:
@@ -81,7 +85,7 @@ class FoundGap:
     @property
     def finding(self) -> Finding:
         """It as a finding."""
-        return Finding.of(self.gap.code, self.path, self.where(), self.count)
+        return Finding.of(self.gap.code, self.path, self.where(), self.count, **self.details)
 
     def where(self) -> str:
         """The steps that it is in, for people; "" in a trace without steps."""

@@ -35,7 +35,7 @@ _RANKS_WIDTH = 40
 
 _OF_PROGRAM = {
     Need.DEVICE_WORK: "no device work",
-    Need.COMMUNICATION: "no communication",
+    Need.COMMUNICATION: "no communication that is recognised",
 }
 """Needs that depend on the program, whatever is captured."""
 

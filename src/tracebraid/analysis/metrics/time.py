@@ -73,6 +73,7 @@ _TIME = (
         "exposed_communication_share",
         "exposed_communication_ns",
         "sum of exposed communication / sum of spans, of `step_times`",
+        Need.KNOWN_COMMUNICATION,
     ),
     _share_metric(
         "exposed_memory_share",
@@ -90,6 +91,7 @@ _TIME = (
         "communication_share",
         "communication_ns",
         "sum of communication, hidden or not / sum of spans, of `breakdown`",
+        Need.KNOWN_COMMUNICATION,
     ),
     _share_metric(
         "communication_overlap",

@@ -221,7 +221,7 @@ def without_start_skew(steps: pl.DataFrame, *key: str) -> pl.DataFrame:
 @analysis(
     BREAKDOWN,
     Family.TIME,
-    uses=(Need.DEVICE_WORK, Need.KNOWN_OPS, Need.STEPS),
+    uses=(Need.DEVICE_WORK, Need.KNOWN_OPS, Need.KNOWN_COMMUNICATION, Need.STEPS),
     shown=(
         "span_ns compute_ns exposed_communication_ns exposed_memory_ns idle_ns! communication_ns "
         "overlap_ns start_ns"

@@ -1,0 +1,64 @@
+"""The ledger of a rank: what its trace shows not at all, or not as it was."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from tracebraid.analysis.device import device_events
+from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.analysis.validity import doubts_of
+from tracebraid.model.answers import VALIDITY
+from tracebraid.model.device_peaks import COMMUNICATION
+from tracebraid.model.gaps import FoundGap, Gap
+from tracebraid.model.kernel_family import KernelFamily
+from tracebraid.model.linked_trace import LinkedTrace
+
+_RANKS = 2
+_NAME_SHOWN = 80
+"""Characters of a kernel's name in a finding."""
+_UNKNOWN_SHARE = 0.01
+"""Share of the device's time in kernels that nobody knows, from which they may communicate."""
+_UNKNOWN_FAMILIES = (KernelFamily.OTHER.value, KernelFamily.MOE.value)
+"""Families of work that may communicate: the exchange of experts is named after them."""
+
+
+def unseen_communication(linked: LinkedTrace) -> list[FoundGap]:
+    """The gap of a rank of several in which nothing is known to communicate, and much is not known."""
+    world, work = linked.timeline.world_size or 1, device_events(linked)
+    if world < _RANKS or work.is_empty() or (work.get_column("kind") == COMMUNICATION).any():
+        return []
+    # Few traces get here.
+    from tracebraid.analysis.kernels.kernels import device_work
+    from tracebraid.analysis.time.collective_events import host_ranges
+
+    by_family = device_work(linked).select("name", "family", "dur_ns")
+    unknown = by_family.filter(pl.col("family").is_in(_UNKNOWN_FAMILIES))
+    share = int(unknown.get_column("dur_ns").sum()) / max(int(by_family.get_column("dur_ns").sum()), 1)
+    if share < _UNKNOWN_SHARE or not host_ranges(linked).is_empty():
+        return []
+    times = unknown.group_by("name").agg(pl.col("dur_ns").sum())
+    longest = times.sort("dur_ns", "name", descending=[True, False]).item(0, "name")
+    details = {"world": world, "share": share, "kernel": str(longest)[:_NAME_SHOWN]}
+    path = linked.timeline.path
+    return [FoundGap(Gap.COMMUNICATION_UNSEEN, linked.rank, path, (), 0, unknown.height, details)]
+
+
+def gaps(linked: LinkedTrace) -> tuple[FoundGap, ...]:
+    """The gaps of a rank over all its steps, the worst first: each doubt of `validity`, and what is about no step."""
+    doubts = linked.answered("analysis.validity", doubts_of, VALIDITY)
+    of_steps = step_windows(linked).get_column("step").n_unique()
+    found = [
+        FoundGap(
+            gap,
+            linked.rank,
+            linked.timeline.path,
+            tuple(rows.get_column("step")),
+            of_steps,
+            int(rows.get_column("count").sum()),
+        )
+        for gap in Gap
+        if not (rows := doubts.filter(pl.col("doubt") == gap.value)).is_empty()
+    ]
+    found += unseen_communication(linked)
+    order = list(Gap)
+    return tuple(sorted(found, key=lambda one: order.index(one.gap)))
