@@ -108,6 +108,13 @@ def test_an_attribute_that_chakra_reads_as_0_is_named_in_the_file_that_has_it(tm
     assert "comm_size is uint64_val and not int64_val" in done.stdout
 
 
+def test_all_waiting_ranks_of_a_run_are_named_whatever_is_printed(tmp_path: Path) -> None:
+    once = [collective(0)]
+    done = run("chakra", "run", job(tmp_path, *[once] * 12, *[[*once, collective(1, 0)]] * 8), "--top", "1")
+    assert (done.returncode, "8 nodes of ranks 12-19:" in done.stderr) == (1, True)
+    assert "waits for ranks 0-11, which have ended" in done.stderr
+
+
 def test_a_single_file_is_checked_without_the_other_ranks(tmp_path: Path) -> None:
     folder = crossed(tmp_path)
     assert tracebraid.chakra.check(folder / "job.1.et").findings == ()

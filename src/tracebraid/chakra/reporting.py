@@ -31,7 +31,7 @@ def lint_lines(check: ChakraCheck) -> list[str]:
         ranks = [finding.nodes[0].rank for finding in alike[1:] if finding.nodes]
         others = "" if len(alike) == 1 else f"{len(alike) - 1:,} more file{'' if len(alike) == 2 else 's'}"
         if len(ranks) == len(alike) - 1 and ranks:
-            others = f"likewise rank{'' if len(ranks) == 1 else 's'} {numbers_text(ranks)}"
+            others = f"likewise {_ranks_text(ranks)}"
         if any(finding.details != first.details for finding in alike):
             others += " (with other numbers; --json has each)"
         line = first.line(others, sum(finding.count for finding in alike))
@@ -170,10 +170,10 @@ _SENTENCES = {
     ChakraRunNote.NO_RENDEZVOUS: "No send is of that size: --rendezvous has no effect.",
 }
 _WHY = {
-    Waiting.MEMBER_MISSING.value: "waits for rank {other_rank}, which",
-    Waiting.MEMBERS_DISAGREE.value: "met another collective of rank {other_rank}, which",
-    Waiting.SEND_MISSING.value: "waits for a send of rank {other_rank}, which",
-    Waiting.RECEIVE_MISSING.value: "waits for a receive of rank {other_rank}, which",
+    Waiting.MEMBER_MISSING.value: "waits for {others}, which",
+    Waiting.MEMBERS_DISAGREE.value: "met another collective of {others}, which",
+    Waiting.SEND_MISSING.value: "waits for a send of {others}, which",
+    Waiting.RECEIVE_MISSING.value: "waits for a receive of {others}, which",
 }
 _ADVICE = (
     "Each rank has to issue the collectives of a group in the same order, with the same kind and size, and each "
@@ -231,26 +231,34 @@ def chakra_run_parts(found: ChakraRun, top: int, width: int) -> list[Text | Tabl
 
 
 def chakra_waits_text(found: ChakraRun, top: int) -> str:
-    """Explain a deadlock: the waiting ranks, and what to do."""
+    """Explain a deadlock: all waiting ranks, what the first of them wait for, and what to do."""
     lines = []
-    for row in found.waits.head(top).iter_rows(named=True):
-        name = printable(row["name"])
+    same = [name for name in found.waits.columns if name != "other_rank"]
+    waits = found.waits.group_by(same, maintain_order=True).agg("other_rank")
+    for row in waits.head(top).iter_rows(named=True):
+        name, others = printable(row["name"]), row["other_rank"]
         if row["other_node_id"] is None:
-            other = "has ended"
+            other = "has ended" if len(others) == 1 else "have ended"
         else:
-            other = f"is at node {row['other_node_id']} ({printable(row['other_name'])}): {row['other_what']}"
-        why = _WHY[row["why"]].format(**row)
+            at = f"at node {row['other_node_id']} ({printable(row['other_name'])}): {row['other_what']}"
+            other = f"{'is' if len(others) == 1 else 'are'} {at}"
+        why = _WHY[row["why"]].format(others=_ranks_text(others))
         where = f"{printable(row['network'])}: " if found.runs.height > 1 else ""
         lines.append(
             f"  {where}rank {row['rank']}, node {row['node_id']} ({name}): {row['what']}: {why} {other}"
         )
-    more = found.waits.height - len(lines)
+    more = waits.height - len(lines)
     if more > 0:
         lines.append(f"  and {more:,} more; --json has all")
     nodes = found.waits.select("network", "rank", "node_id").n_unique()
-    head = f"ranks deadlock at {nodes:,} node{'' if nodes == 1 else 's'}:"
+    waiting = _ranks_text(found.waits["rank"].to_list())
+    head = f"ranks deadlock at {nodes:,} node{'' if nodes == 1 else 's'} of {waiting}:"
     of_sends = Waiting.RECEIVE_MISSING.value in found.waits["why"].cast(pl.String)
     return "\n".join([head, *lines, f"  {_ADVICE_OF_SENDS if of_sends else _ADVICE}"])
+
+
+def _ranks_text(numbers: Sequence[int]) -> str:
+    return f"rank{'' if len(set(numbers)) == 1 else 's'} {numbers_text(numbers)}"
 
 
 def _head(found: ChakraRun) -> str:
