@@ -209,7 +209,7 @@ def _dimension(topology: str, bandwidth: float, latency: float, ranks: int | Non
     return Dimension(TOPOLOGIES[topology], bandwidth * GIB_S, latency, ranks)
 
 
-def _settings(algorithm: str, **others: int) -> CollectiveSettings:
+def _settings(algorithm: str, **others: Any) -> CollectiveSettings:
     named = {kind: (Algorithm(algorithm),) for kind in CollectiveCommType}
     if algorithm == Algorithm.HALVING_DOUBLING.value:
         named[CollectiveCommType.ALL_TO_ALL] = (Algorithm.RING,)

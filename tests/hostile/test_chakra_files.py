@@ -22,7 +22,7 @@ from tests.unit.chakra.test_files import RANK
 from tracebraid.chakra import ChakraRank, Feeder, LintCode, NodeDeps, Simulator
 from tracebraid.chakra.checking.check_job import JobFacts, check_job
 from tracebraid.chakra.checking.rank_facts import RankFacts, rank_facts
-from tracebraid.chakra.reporting import lint_text
+from tracebraid.chakra.reporting import lint_lines
 from tracebraid.chakra.schema import CHAKRA_NODES
 from tracebraid.chakra.wire.messages import messages
 from tracebraid.chakra.wire.writing import rank_bytes
@@ -265,8 +265,7 @@ def test_names_and_groups_of_megabytes_and_of_control_characters_are_shortened()
     nodes = [compute(0, 1, name=name), compute(1, 0, name=name), collective(2, group=name)]
     facts = rank_facts(rank_of(0, nodes), "x")
     check = check_job(JobFacts("x", [facts], [0], {name: [0, 9]}, "g"))
-    for finding in check.findings:
-        text = lint_text(finding)
+    for text in lint_lines(check):
         assert len(text) < 2000
         assert "\x1b" not in text
 

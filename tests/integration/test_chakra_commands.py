@@ -13,7 +13,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 import tracebraid
-from tests.chakra_ranks import collective, compute, rank_of
+from tests.cases import cases
+from tests.chakra_ranks import collective, compute, rank_of, receive, send
 from tests.integration.command import fail, run
 from tests.integration.running import run_command
 from tests.planted.chakra_rank import MISSING, NAMES, made_rank
@@ -65,6 +66,53 @@ def test_what_a_deadlock_waits_for_stands_in_lines(tmp_path: Path) -> None:
     done = run("chakra", "run", crossed(tmp_path), "--network", "ring,50GB/s,500ns")
     assert (done.returncode, "\\n" in done.stderr) == (1, False)
     assert len(done.stderr.splitlines()) > 2
+
+
+@cases(
+    "size, expected",
+    {
+        "as large as the sends": ("64MiB", (1, "waits for a receive of rank 1")),
+        "all sends": ("0", (1, "sends of 0 bytes or more wait for their receive")),
+        "beyond them": ("65MiB", (0, "No send is of that size")),
+        "negative": ("-1", (2, "'-1' is not a size")),
+        "no number": ("abc", (2, "'abc' is not a size")),
+        "beyond 64 bits": ("100000000000000000000", (2, "out of range")),
+    },
+)
+def test_sends_that_wait_for_their_receive_are_simulated(
+    tmp_path: Path, size: str, expected: tuple[int, str]
+) -> None:
+    ranks = [
+        [send(0, to=1 - own, size=1 << 26), receive(1, 0, source=1 - own, size=1 << 26)] for own in (0, 1)
+    ]
+    done = run("chakra", "run", job(tmp_path, *ranks), "--network", "ring", "--rendezvous", size)
+    assert (done.returncode, expected[1] in done.stdout + done.stderr) == (expected[0], True)
+
+
+def test_a_job_of_stage_runs_with_the_roofline_of_the_system_file(tmp_path: Path) -> None:
+    work = compute(0, us=0, num_ops=9 * 10**9, tensor_size=10**6)
+    first = [work, collective(1, 0, group="1")]
+    job(tmp_path, first, first, [{**work, "num_ops": 9 * 10**10}])
+    (tmp_path / "job.json").write_text('{"1": [0, 1]}')
+    assert "roofline-enabled" in fail("chakra", "run", tmp_path)
+    system = tmp_path / "system"
+    system.write_text('{"roofline-enabled": 1, "peak-perf": 900, "local-mem-bw": 1600}')
+    done = run("chakra", "run", tmp_path, "--system", system, "--json")
+    assert [row["end_ns"] for row in json.loads(done.stdout)["ranks"]] == [11_000, 11_000, 100_000]
+
+
+def test_an_attribute_that_chakra_reads_as_0_is_named_in_the_file_that_has_it(tmp_path: Path) -> None:
+    typed = {"attributes": '{"comm_size":{"type":"uint64_val"}}'}
+    done = run("chakra", "check", job(tmp_path, *[[{**collective(0), **typed}]] * 8))
+    assert (done.returncode, done.stdout.count(str(LintCode.ATTRIBUTE_TYPE))) == (0, 1)
+    assert "comm_size is uint64_val and not int64_val" in done.stdout
+
+
+def test_all_waiting_ranks_of_a_run_are_named_whatever_is_printed(tmp_path: Path) -> None:
+    once = [collective(0)]
+    done = run("chakra", "run", job(tmp_path, *[once] * 12, *[[*once, collective(1, 0)]] * 8), "--top", "1")
+    assert (done.returncode, "8 nodes of ranks 12-19:" in done.stderr) == (1, True)
+    assert "waits for ranks 0-11, which have ended" in done.stderr
 
 
 def test_a_single_file_is_checked_without_the_other_ranks(tmp_path: Path) -> None:

@@ -54,16 +54,28 @@ class ChakraJobFiles:
 def find_chakra_files(
     paths: str | Path | Sequence[str | Path], comm_group: str | Path | None = None
 ) -> ChakraJobFiles:
-    """Find the files of a job and, unless it is named, the comm-group file beside them; "" for none."""
+    """Find the files of a job and, unless it is named, the comm-group file beside them; "" for none.
+
+    Beside `PREFIX.RANK.et` that is the JSON file with `comm_group` in its name, else `PREFIX.json` with groups in it.
+    """
     given = [text_of(path) for path in ([paths] if isinstance(paths, str | Path) else paths)]
     if not given:
         raise ArgumentError("no file is given: name a folder of .et files, or the files")
     named = [file for path in given for file in _files_of(path)]
     is_job = len(named) > 1 or named != given
     files = sorted((_rank_file(path, len(named)) for path in named), key=lambda file: (file.rank, file.path))
-    groups = text_of(comm_group) if comm_group is not None else _groups_beside(parent_of(files[0].path))
+    groups = text_of(comm_group) if comm_group is not None else _groups_beside([file.path for file in files])
     where = shown(given[0]) if len(given) == 1 else f"{len(given):,} files"
     return ChakraJobFiles(where, tuple(files), groups, is_job)
+
+
+def _holds_groups(path: str) -> bool:
+    """Return whether a file has what a comm-group file has: ranks of groups with numbers."""
+    try:
+        groups = read_comm_groups(path)
+    except InputError:
+        return False
+    return bool(groups) and all(name.isdecimal() for name in groups)
 
 
 def check_prefix(prefix: str) -> None:
@@ -112,12 +124,17 @@ def _rank_file(path: str, files: int) -> ChakraRankFile:
     return ChakraRankFile(int(match["rank"]) if match else 0, path)
 
 
-def _groups_beside(folder: str) -> str:
+def _groups_beside(paths: Sequence[str]) -> str:
+    """The comm-group file in the folder of a job's files, by its name, or of their prefix as STAGE names it."""
+    folder = parent_of(paths[0])
     files = file_system_of(folder)
     if files.kind(folder) is not Kind.FOLDER:
         return ""
+    matches = (_RANK_FILE.fullmatch(name_of(path)) for path in paths)
+    of_prefix = {f"{match['prefix']}.json" for match in matches if match}
     names = [entry.name for entry in files.entries(folder) if entry.kind is Kind.FILE]
     found = [name for name in names if _GROUP_FILE.fullmatch(name)]
+    found = found or [name for name in names if name in of_prefix and _holds_groups(joined(folder, name))]
     if len(found) > 1:
         raise ArgumentError(
             f"{shown(folder)} has several comm-group files ({', '.join(found[:3])}): name one with --comm-group"

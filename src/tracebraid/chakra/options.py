@@ -18,8 +18,6 @@ from tracebraid.model.choices import choice
 _LINK_GIB_S = 50.0
 _LINK_LATENCY_NS = 500.0
 """Bandwidth and latency of a link in ASTRA-sim's own examples (examples/network/analytical/Ring_4npus.yml)."""
-_PEAK_TFLOPS = 900.0
-"""`peak-perf` in ASTRA-sim's own examples; read only where the roofline is enabled."""
 
 
 def ring_of_examples() -> Network:
@@ -33,15 +31,13 @@ class SimulatorOptions:
 
     Args:
         network: its dimensions, the innermost first.
-        settings: how collectives are done.
+        settings: how collectives are done, and whether work takes what a roofline says.
         replay: whether communication lasts as long as the traces say, on no network; ranks then wait for no other.
-        peak_tflops: peak of a device, for runs with the roofline enabled.
     """
 
     network: Network = field(default_factory=ring_of_examples)
     settings: CollectiveSettings = field(default_factory=CollectiveSettings)
     replay: bool = False
-    peak_tflops: float = _PEAK_TFLOPS
 
 
 @dataclass(frozen=True)

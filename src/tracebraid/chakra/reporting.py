@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -15,26 +17,46 @@ from tracebraid.chakra.running.network import Network
 from tracebraid.chakra.running.results import ChakraRun, ChakraRunNote, Waiting
 from tracebraid.model.finding_code import Severity
 from tracebraid.model.printable import printable
-from tracebraid.model.quantities import duration, percent, size
+from tracebraid.model.quantities import duration, numbers_text, percent, size
 from tracebraid.reports.fitted_table import Head, fitted_table, table_of
 from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.names import cell, distinct_names
 
 
-def lint_text(finding: LintFinding) -> str:
-    """Format a finding and advice in two lines."""
-    return (
-        f"{finding.severity.value}: {finding.code}: {printable(str(finding))}\n  {printable(finding.advice)}"
-    )
+def lint_lines(check: ChakraCheck) -> list[str]:
+    """Format each finding and its advice in two lines; what is true of several ranks is one finding."""
+    lines = []
+    for alike in _alike(check.findings):
+        first = alike[0]
+        ranks = [finding.nodes[0].rank for finding in alike[1:] if finding.nodes]
+        others = "" if len(alike) == 1 else f"{len(alike) - 1:,} more file{'' if len(alike) == 2 else 's'}"
+        if len(ranks) == len(alike) - 1 and ranks:
+            others = f"likewise {_ranks_text(ranks)}"
+        if any(finding.details != first.details for finding in alike):
+            others += " (with other numbers; --json has each)"
+        line = first.line(others, sum(finding.count for finding in alike))
+        lines.append(f"{first.severity.value}: {first.code}: {printable(line)}\n  {printable(first.advice)}")
+    return lines
+
+
+def _alike(findings: Sequence[LintFinding]) -> list[list[LintFinding]]:
+    """Findings of several files that differ in numbers alone, together; those of one file stay apart."""
+    together: dict[object, list[LintFinding]] = {}
+    times: Counter[object] = Counter()
+    for finding in findings:
+        words = tuple(value for value in finding.details.values() if isinstance(value, str))
+        in_file = (finding.code, words, finding.path)
+        together.setdefault((finding.code, words, times[in_file]), []).append(finding)
+        times[in_file] += 1
+    return list(together.values())
 
 
 def chakra_verdict(check: ChakraCheck) -> str:
     """Summarise the check in one line."""
     nodes = sum(rank.nodes for rank in check.ranks)
     what = "no known fault stops a simulator" if check.runs else "a simulator cannot run it"
-    counts = {
-        severity: sum(finding.severity is severity for finding in check.findings) for severity in Severity
-    }
+    firsts = [alike[0] for alike in _alike(check.findings)]
+    counts = {severity: sum(finding.severity is severity for finding in firsts) for severity in Severity}
     counted = "".join(
         f"; {count} {severity.value}{'' if count == 1 else 's'}"
         for severity, count in counts.items()
@@ -139,15 +161,27 @@ _SENTENCES = {
         "for ever where ranks have issued different numbers of collectives before. Give all ranks a group of their own."
     ),
     ChakraRunNote.MEMORY: "Loads and stores take the time in the files.",
+    ChakraRunNote.ROOFLINE: (
+        "Work with num_ops and tensor_size takes what the roofline of the system file says, whatever its duration."
+    ),
+    ChakraRunNote.NO_WORK: (
+        "Some work has no num_ops or tensor_size, and takes the time in the files; ASTRA-sim stops at it."
+    ),
+    ChakraRunNote.NO_RENDEZVOUS: "No send is of that size: --rendezvous has no effect.",
 }
 _WHY = {
-    Waiting.MEMBER_MISSING.value: "waits for rank {other_rank}, which",
-    Waiting.MEMBERS_DISAGREE.value: "met another collective of rank {other_rank}, which",
-    Waiting.SEND_MISSING.value: "waits for a send of rank {other_rank}, which",
+    Waiting.MEMBER_MISSING.value: "waits for {others}, which",
+    Waiting.MEMBERS_DISAGREE.value: "met another collective of {others}, which",
+    Waiting.SEND_MISSING.value: "waits for a send of {others}, which",
+    Waiting.RECEIVE_MISSING.value: "waits for a receive of {others}, which",
 }
 _ADVICE = (
     "Each rank has to issue the collectives of a group in the same order, with the same kind and size, and each "
     "receive needs a send with the same ranks, tag and size. `tracebraid chakra check` finds where ranks differ."
+)
+_ADVICE_OF_SENDS = (
+    "Sends of this size wait for their receive: of two ranks that send to each other, one must receive first. "
+    "`tracebraid chakra check` names the size."
 )
 
 
@@ -161,6 +195,7 @@ def chakra_run_data(found: ChakraRun) -> dict[str, Any]:
     return {
         "is_finished": found.is_finished,
         "lanes": found.lanes.value,
+        "rendezvous_bytes": found.rendezvous_bytes,
         "networks": [_network_data(network) for network in found.networks],
         "settings": settings,
         "runs": rows_data(found.runs),
@@ -196,25 +231,34 @@ def chakra_run_parts(found: ChakraRun, top: int, width: int) -> list[Text | Tabl
 
 
 def chakra_waits_text(found: ChakraRun, top: int) -> str:
-    """Explain a deadlock: the waiting ranks, and what to do."""
+    """Explain a deadlock: all waiting ranks, what the first of them wait for, and what to do."""
     lines = []
-    for row in found.waits.head(top).iter_rows(named=True):
-        name = printable(row["name"])
+    same = [name for name in found.waits.columns if name != "other_rank"]
+    waits = found.waits.group_by(same, maintain_order=True).agg("other_rank")
+    for row in waits.head(top).iter_rows(named=True):
+        name, others = printable(row["name"]), row["other_rank"]
         if row["other_node_id"] is None:
-            other = "has ended"
+            other = "has ended" if len(others) == 1 else "have ended"
         else:
-            other = f"is at node {row['other_node_id']} ({printable(row['other_name'])}): {row['other_what']}"
-        why = _WHY[row["why"]].format(**row)
+            at = f"at node {row['other_node_id']} ({printable(row['other_name'])}): {row['other_what']}"
+            other = f"{'is' if len(others) == 1 else 'are'} {at}"
+        why = _WHY[row["why"]].format(others=_ranks_text(others))
         where = f"{printable(row['network'])}: " if found.runs.height > 1 else ""
         lines.append(
             f"  {where}rank {row['rank']}, node {row['node_id']} ({name}): {row['what']}: {why} {other}"
         )
-    more = found.waits.height - len(lines)
+    more = waits.height - len(lines)
     if more > 0:
         lines.append(f"  and {more:,} more; --json has all")
     nodes = found.waits.select("network", "rank", "node_id").n_unique()
-    head = f"ranks deadlock at {nodes:,} node{'' if nodes == 1 else 's'}:"
-    return "\n".join([head, *lines, f"  {_ADVICE}"])
+    waiting = _ranks_text(found.waits["rank"].to_list())
+    head = f"ranks deadlock at {nodes:,} node{'' if nodes == 1 else 's'} of {waiting}:"
+    of_sends = Waiting.RECEIVE_MISSING.value in found.waits["why"].cast(pl.String)
+    return "\n".join([head, *lines, f"  {_ADVICE_OF_SENDS if of_sends else _ADVICE}"])
+
+
+def _ranks_text(numbers: Sequence[int]) -> str:
+    return f"rank{'' if len(set(numbers)) == 1 else 's'} {numbers_text(numbers)}"
 
 
 def _head(found: ChakraRun) -> str:
@@ -222,6 +266,8 @@ def _head(found: ChakraRun) -> str:
     what = "ends after" if found.runs["is_finished"][0] else "stops after"
     counted = "1 rank" if ranks == 1 else f"{ranks:,} ranks"
     ran = f"{counted}, {found.runs['nodes'][0]:,} nodes, lanes of {found.lanes.value}"
+    if found.rendezvous_bytes is not None:
+        ran += f", sends of {found.rendezvous_bytes:,} bytes or more wait for their receive"
     return f"{ran}: {what} {duration(found.end_ns)}."
 
 

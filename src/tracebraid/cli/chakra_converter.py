@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from tracebraid import chakra
-from tracebraid.chakra.reporting import chakra_verdict, converted_lines, lint_text
+from tracebraid.chakra.reporting import chakra_verdict, converted_lines, lint_lines
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import progress, say, say_findings
 from tracebraid.errors import ArgumentError
@@ -81,6 +81,6 @@ def chakra_converter(
     say_findings(converted.findings)
     if simulate:
         checked = chakra.check(output)
-        say(*(Text(lint_text(finding)) for finding in checked.findings), Text(chakra_verdict(checked)))
+        say(*map(Text, lint_lines(checked)), Text(chakra_verdict(checked)))
         if not checked.runs:
             raise typer.Exit(1)

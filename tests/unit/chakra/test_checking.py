@@ -3,16 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from tests.cases import cases
 from tests.chakra_ranks import collective, compute, rank_of, receive, send
-from tracebraid.chakra import ChakraCheck, LintCode, LintFinding, RankNode, Simulator
+from tracebraid.chakra import (
+    ChakraCheck,
+    ChakraRun,
+    CollectiveSettings,
+    Lanes,
+    LintCode,
+    LintFinding,
+    RankNode,
+    Simulator,
+)
 from tracebraid.chakra.checking.check_job import JobFacts, check_job
 from tracebraid.chakra.checking.lint import LINT_RULES
 from tracebraid.chakra.checking.rank_facts import rank_facts
+from tracebraid.chakra.reporting import chakra_verdict, lint_lines
+from tracebraid.chakra.running.meetings import Groups as RunGroups
+from tracebraid.chakra.running.network import network_of_text
+from tracebraid.chakra.running.run_ranks import run_ranks
 
 Nodes = Sequence[Mapping[str, Any]]
 _BOTH = {"1": [0, 1], "2": [0, 1]}
@@ -43,6 +57,7 @@ def nodes_of(finding: LintFinding) -> list[tuple[int, int]]:
 
 
 C = LintCode
+_U64 = '{"comm_size":{"type":"uint64_val"}}'
 _STEP = [compute(0, us=100), collective(1, 0), compute(2, 1, us=50)]
 _RING = {"1": [0, 1], "2": [1, 2], "3": [2, 0]}
 
@@ -53,6 +68,10 @@ def grouped(*groups: str, first: int = 0, **more: Any) -> list[Mapping[str, Any]
         collective(first + i, *([first + i - 1] if i else []), group=group, **more)
         for i, group in enumerate(groups)
     ]
+
+
+_ONCE = [collective(0)]
+_TWICE = [*_ONCE, collective(1, 0)]
 
 
 def test_equal_ranks_have_nothing_wrong() -> None:
@@ -100,6 +119,16 @@ def test_equal_ranks_have_nothing_wrong() -> None:
             None,
             {C.COLLECTIVES_MISSING: [(0, 1)], C.DEADLOCK: [(0, 1)]},
         ),
+        "two of four ranks go on": (
+            [_ONCE, _ONCE, _TWICE, _TWICE],
+            None,
+            {C.COLLECTIVES_MISSING: [(2, 1), (3, 1)], C.DEADLOCK: [(2, 1), (3, 1)]},
+        ),
+        "a circle, and ranks that wait for it": (
+            [grouped("1", "2"), grouped("2", "1"), grouped("3", first=7), grouped("2", "3")],
+            {"1": [0, 1], "2": [0, 1, 3], "3": [2, 3]},
+            {C.DEADLOCK: [(0, 0), (1, 0), (2, 7), (3, 0)]},
+        ),
         "no collective at all": (
             [grouped("1"), [compute(0)]],
             _BOTH,
@@ -137,10 +166,20 @@ def test_equal_ranks_have_nothing_wrong() -> None:
             None,
             {},
         ),
-        "sends before receives": (
+        "sends before receives: only where sends wait for their receive": (
             [[send(0, to=1), receive(1, 0, source=1)], [send(0, to=0), receive(1, 0, source=0)]],
             None,
+            {C.RENDEZVOUS: [(0, 0), (1, 0)]},
+        ),
+        "one of two receives first": (
+            [[send(0, to=1), receive(1, 0, source=1)], [receive(0, source=0), send(1, 0, to=0)]],
+            None,
             {},
+        ),
+        "a send that has the lane, before a collective": (
+            [[send(0, to=1), collective(1, 0)], [collective(0), receive(1, 0, source=0)]],
+            None,
+            {C.RENDEZVOUS: [(0, 0), (1, 0)]},
         ),
         # One communication lane: the send is ready, but the collective with a smaller id has the lane.
         "a send behind a collective in the lane": (
@@ -213,6 +252,9 @@ def test_every_code_has_a_rule() -> None:
         ([receive(0, source=None)], C.PEER_MISSING, [(0, 0)]),
         ([send(0, to=0)], C.PEER_IS_SELF, [(0, 0)]),
         ([{**send(0, to=1), "comm_src": 3}], C.ISSUED_FOR_ANOTHER, [(0, 0)]),
+        ([compute(0), compute(1, us=0, num_ops=10**9, tensor_size=10**6)], C.DURATION_MISSING, [(0, 1)]),
+        ([collective(4, attributes=_U64), collective(5, 4)], C.ATTRIBUTE_TYPE, [(0, 4)]),
+        ([collective(0, attributes='{"pg_name": 3}')], C.ATTRIBUTE_TYPE, [(0, 0)]),
     ],
 )
 def test_a_fault_of_one_rank_is_found_and_located(
@@ -224,6 +266,76 @@ def test_a_fault_of_one_rank_is_found_and_located(
     assert found.path == "a.0.et"
     assert str(found)
     assert found.advice
+
+
+@cases(
+    "nodes",
+    {
+        "a type whose 0 is the same": [
+            send(0, to=1, tag=0) | {"attributes": '{"comm_tag":{"type":"int64_val"}}'}
+        ],
+        "an all-reduce, whose code is 0": [collective(0, attributes='{"comm_type":{"type":"int32_val"}}')],
+        "the usual type with documentation": [
+            collective(0, attributes='{"comm_size":{"type":"int64_val","doc_string":"bytes"}}')
+        ],
+        "another attribute": [collective(0, attributes='{"size":{"type":"uint64_val"}}')],
+        "times of nanoseconds": [compute(0, us=0, duration_ns=0, num_ops=10**9)],
+        "the host": [compute(0, us=0, num_ops=10**9, is_cpu_op=True)],
+    },
+)
+def test_what_a_feeder_reads_rightly_is_no_fault(nodes: Nodes) -> None:
+    assert rank_facts(rank_of(0, nodes), "a.0.et").findings == ()
+
+
+def test_the_types_of_an_attribute_are_named() -> None:
+    found = only(checked([collective(0, attributes=_U64)]), C.ATTRIBUTE_TYPE)
+    assert found.details == {"attribute": "comm_size", "type": "uint64_val", "expected": "int64_val"}
+
+
+def test_what_concerns_eight_ranks_is_printed_once() -> None:
+    twice = [collective(0, attributes=_U64), collective(1, 0, size=-1), collective(2, 1, size=-2)]
+    check = checked(*[twice] * 8)
+    assert len(check.findings) == 8 * 3
+    lines = lint_lines(check)
+    assert len(lines) == 3
+    assert all("ranks 1-7" in line for line in lines)
+    assert chakra_verdict(check).endswith("2 errors; 1 warning")
+    apart = checked(*[[compute(0, us=-us)] for us in (1, 2)])
+    (line,) = lint_lines(apart)
+    assert "--json" in line
+
+
+@pytest.mark.parametrize("first", ["".join(order) for order in permutations("SsR")])
+def test_a_check_says_which_sends_hang_in_a_run(first: str) -> None:
+    """Two ranks exchange three messages, each rank in any order."""
+    for second in permutations("RrS"):
+        ranks = exchanged(first, peer=1), exchanged(second, peer=0)
+        found = {finding.code: finding for finding in checked(*ranks).findings}
+        assert (C.DEADLOCK in found) != run_of(*ranks, rendezvous_bytes=None).is_finished
+        if C.DEADLOCK not in found:
+            assert (C.RENDEZVOUS in found) != run_of(*ranks, rendezvous_bytes=0).is_finished
+        if C.RENDEZVOUS in found:
+            size = found[C.RENDEZVOUS].details["size"]
+            assert isinstance(size, int)
+            assert not run_of(*ranks, rendezvous_bytes=size).is_finished
+            assert run_of(*ranks, rendezvous_bytes=size + 1).is_finished
+
+
+def exchanged(order: Sequence[str], peer: int) -> Nodes:
+    """Sends (S) and receives (R) one after another; those of small letters are of another size."""
+    size = {"S": 64, "R": 64, "s": 128, "r": 128}
+    return [
+        send(at, *range(at)[-1:], to=peer, size=size[letter])
+        if letter in "Ss"
+        else receive(at, *range(at)[-1:], source=peer, size=size[letter])
+        for at, letter in enumerate(order)
+    ]
+
+
+def run_of(*ranks: Nodes, rendezvous_bytes: int | None) -> ChakraRun:
+    made = [(f"job.{number}.et", rank_of(number, nodes)) for number, nodes in enumerate(ranks)]
+    ring = network_of_text("ring")
+    return run_ranks(made, RunGroups("", {}), [ring], CollectiveSettings(), Lanes.ASTRA_SIM, rendezvous_bytes)
 
 
 def test_a_circle_is_named_node_by_node_and_what_waits_for_it_is_counted() -> None:

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from tests.cases import cases
 from tests.chakra_ranks import collective, compute, rank_of, receive, send
 from tests.planted.chakra_rank import FIRST_ID, MISSING, made_rank
 from tracebraid import chakra
@@ -197,6 +198,29 @@ def test_the_comm_group_file_is_the_one_of_the_folder(tmp_path: Path) -> None:
     folder_of(tmp_path, "job.comm_groups.json")
     with pytest.raises(ArgumentError):
         find_chakra_files([folder])
+
+
+@cases(
+    "name, content, is_found",
+    {
+        "of the prefix, as STAGE names it": ("workload.json", '{"1": [0, 1], "2": [0]}', True),
+        "of another prefix": ("other.json", '{"1": [0, 1]}', False),
+        "no groups": ("workload.json", '{"nodes": [0, 1]}', False),
+        "an empty object": ("workload.json", "{}", False),
+        "no JSON": ("workload.json", "", False),
+    },
+)
+def test_groups_in_a_file_of_the_prefix_are_found(
+    tmp_path: Path, name: str, content: str, is_found: bool
+) -> None:
+    folder = folder_of(tmp_path, "workload.0.et", "workload.1.et")
+    path = tmp_path / name
+    path.write_text(content)
+    expected = str(path) if is_found else ""
+    assert find_chakra_files([folder]).groups_path == expected
+    assert find_chakra_files([f"{folder}/workload"]).groups_path == expected
+    folder_of(tmp_path, "comm_group.json")
+    assert find_chakra_files([folder]).groups_path == str(tmp_path / "comm_group.json")
 
 
 @pytest.mark.parametrize("text", ["", "[1]", '{"1": "all"}', '{"1": [0, "b"]}', '{"1": [0,', b"\xff\xfe{"])

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.cases import cases
 from tracebraid.chakra import Algorithm, CollectiveCommType, CollectiveSettings, Dimension, Topology
 from tracebraid.chakra.running.network import network_of_file, network_of_text, settings_of_file
 from tracebraid.errors import ArgumentError, InputError
@@ -64,6 +65,39 @@ def test_what_is_no_network_is_refused_in_words(text: str) -> None:
         network_of_text(text)
 
 
+@cases(
+    "text, advice",
+    {
+        "a twisted torus": ("twisted-torus:4x4,50,500", "a twisted torus is not modelled"),
+        "in capitals": ("TwistedTorus", "a twisted torus is not modelled"),
+        "a torus": ("torus:4x4", "ring:4.ring:4"),
+    },
+)
+def test_a_torus_is_refused_by_its_name(text: str, advice: str) -> None:
+    with pytest.raises(ArgumentError, match=advice):
+        network_of_text(text)
+
+
+@cases(
+    "line",
+    {
+        "on": "twisted: true",
+        "of each dimension": "twist: [ 0, 2 ]",
+        "another key": "  torus_twist : 1 # TPU v4",
+    },
+)
+def test_a_network_file_that_twists_a_torus_is_refused(line: str) -> None:
+    with pytest.raises(InputError, match="a twisted torus is not modelled"):
+        network_of_file(f"{RING_4}{line}\n", "n.yml")
+
+
+@cases(
+    "line", {"off": "twisted: false", "no offset": "twist: [ 0 , 0 ]  # none", "a comment": "# twisted: true"}
+)
+def test_a_network_file_that_says_that_nothing_is_twisted_is_taken(line: str) -> None:
+    assert network_of_file(f"{RING_4}{line}\n", "n.yml") == network_of_file(RING_4, "n.yml")
+
+
 def test_the_network_file_of_astra_sim() -> None:
     found = network_of_file(RING_4, "Ring_4npus.yml")
     assert found.dimensions == (Dimension(Topology.RING, 50 * GIB_S, 500.0, 4),)
@@ -77,6 +111,7 @@ def test_the_network_file_of_astra_sim() -> None:
         ("latency", "delay", "no list `latency`"),
         ("[ 4 ]", "[ 4, 2 ]", "not the same length"),
         ("Ring", "Torus", "topology 'Torus'"),
+        ("Ring", "TwistedTorus", "topology 'TwistedTorus'; a twisted torus is not modelled"),
         ("50.0", "fast", "is no number"),
         ("[ 4 ]", "[ 1 ]", "a dimension of a single rank"),
         ("50.0", "0", "below a byte a second"),
@@ -104,6 +139,9 @@ def test_the_system_file_of_astra_sim() -> None:
     kinds = {CollectiveCommType.ALL_REDUCE: (Algorithm.RING, Algorithm.HALVING_DOUBLING)}
     assert found == CollectiveSettings(8, 2, 20, 3350, kinds)
     assert settings_of_file("{}", "s.json") == CollectiveSettings()
+    roofline = {"roofline-enabled": 1, "peak-perf": 312.5, "local-mem-bw": 2039}
+    found = settings_of_file(json.dumps(roofline), "s.json")
+    assert (found.roofline, found.peak_tflops, found.memory_bytes_per_ns) == (True, 312.5, 2039)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +158,8 @@ def test_the_system_file_of_astra_sim() -> None:
         *('{"endpoint-delay": true}', '{"all-reduce-implementation": "ring"}'),
         *('{"endpoint-delay": 9223372036854775808}', '{"all-reduce-implementation": [["ring"]]}'),
         *('{"all-reduce-implementation": ["doubleBinaryTree"]}', '{"all-reduce-implementation": []}'),
+        *('{"roofline-enabled": 1, "peak-perf": 900}', '{"roofline-enabled": 1, "local-mem-bw": 1600}'),
+        *('{"peak-perf": 0}', '{"roofline-enabled": "yes"}'),
     ],
 )
 def test_a_wrong_system_file_is_located(text: str) -> None:

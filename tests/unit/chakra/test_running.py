@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks.chakra_run import BINARY, Cycles, astra_sim
+from tests.cases import cases
 from tests.chakra_jobs import random_job
 from tests.chakra_ranks import collective, compute, rank_of, receive, send
 from tracebraid.chakra import (
@@ -53,9 +54,12 @@ def run(
     networks: Sequence[Network] = (RING,),
     lanes: Lanes = Lanes.ASTRA_SIM,
     groups: Mapping[str, tuple[int, ...]] | None = None,
+    how: CollectiveSettings | None = None,
+    rendezvous_bytes: int | None = None,
 ) -> ChakraRun:
     made = [(f"job.{number}.et", rank_of(number, nodes)) for number, nodes in enumerate(ranks)]
-    return run_ranks(made, Groups("groups.json", groups or {}), networks, CollectiveSettings(), lanes)
+    known = Groups("groups.json", groups or {})
+    return run_ranks(made, known, networks, how or CollectiveSettings(), lanes, rendezvous_bytes)
 
 
 def waits(found: ChakraRun) -> list[tuple[int, int, str, int, int | None]]:
@@ -245,6 +249,102 @@ def test_a_send_needs_no_receive_as_in_astra_sim() -> None:
     assert run((send(0, to=1),), (compute(0),)).is_finished
 
 
+_MIB = 1 << 20
+_SENDER = (compute(0, us=100), send(1, 0, to=1, size=_MIB))
+_RECEIVER = (compute(0, us=300), receive(1, 0, source=0, size=_MIB))
+_MESSAGE_NS = 500 + int(_MIB / RING.dimensions[0].bandwidth_bytes_per_ns)
+
+
+@cases(
+    "sender_us, receiver_us, rendezvous_bytes, ends_ns, waits_ns, note",
+    {
+        "a send that waits": (100, 300, _MIB, (300_000 + _MESSAGE_NS,) * 2, (200_000, _MESSAGE_NS), ()),
+        "all sends wait": (100, 300, 0, (300_000 + _MESSAGE_NS,) * 2, (200_000, _MESSAGE_NS), ()),
+        "a receive that waits": (
+            300,
+            100,
+            _MIB,
+            (300_000 + _MESSAGE_NS,) * 2,
+            (0, 200_000 + _MESSAGE_NS),
+            (),
+        ),
+        "a send below the size": (
+            *(100, 300, _MIB + 1, (100_000 + _MESSAGE_NS, 300_000), (0, 0)),
+            (ChakraRunNote.NO_RENDEZVOUS,),
+        ),
+        "no size": (100, 300, None, (100_000 + _MESSAGE_NS, 300_000), (0, 0), ()),
+        "a size beyond 64 bits": (
+            *(100, 300, 10**30, (100_000 + _MESSAGE_NS, 300_000), (0, 0)),
+            (ChakraRunNote.NO_RENDEZVOUS,),
+        ),
+    },
+)
+def test_sends_from_a_size_on_wait_for_their_receive(
+    sender_us: int,
+    receiver_us: int,
+    rendezvous_bytes: int | None,
+    ends_ns: tuple[int, int],
+    waits_ns: tuple[int, int],
+    note: tuple[ChakraRunNote, ...],
+) -> None:
+    sender = (compute(0, us=sender_us, name="sender"), *_SENDER[1:])
+    receiver = (compute(0, us=receiver_us, name="receiver"), *_RECEIVER[1:])
+    found = run(sender, receiver, rendezvous_bytes=rendezvous_bytes)
+    assert tuple(found.ranks["end_ns"]) == ends_ns
+    assert tuple(found.ranks["waiting_ns"]) == waits_ns
+    assert found.notes == note
+    assert found.chain["duration_ns"].sum() == found.end_ns
+    assert ("sender" if sender_us > receiver_us else "receiver") in found.chain["name"]
+
+
+def test_sends_that_wait_for_each_other_are_named() -> None:
+    first = (send(0, to=1, size=_MIB), receive(1, 0, source=1, size=_MIB))
+    second = (send(5, to=0, size=_MIB), receive(6, 5, source=0, size=_MIB))
+    assert run(first, second).is_finished
+    missing = Waiting.RECEIVE_MISSING.value
+    stuck = run(first, second, rendezvous_bytes=_MIB)
+    assert waits(stuck) == [(0, 0, missing, 1, 5), (1, 5, missing, 0, 0)]
+    alone = run((send(0, to=1),), (compute(0),), rendezvous_bytes=0)
+    assert waits(alone) == [(0, 0, missing, 1, None)]
+
+
+_ROOFLINE = CollectiveSettings(memory_bytes_per_ns=1600.0, roofline=True, peak_tflops=900.0)
+
+
+@cases(
+    "node, taken_ns",
+    {
+        "bound by its operations": ({"num_ops": 9 * 10**12, "tensor_size": 10**6}, 10_000_000),
+        "bound by its bytes": ({"num_ops": 10**6, "tensor_size": 16 * 10**6}, 10_000),
+        "as its duration does not matter": ({"num_ops": 9 * 10**12, "tensor_size": 1, "us": 7}, 10_000_000),
+        "parts of a ns are cut": ({"num_ops": 1_799_999, "tensor_size": 1}, 1),
+        "without bytes": ({"num_ops": 10**12, "tensor_size": 0}, 0),
+        "without operations": ({"num_ops": 0, "tensor_size": 16 * 10**6}, 10_000),
+        "on the host": ({"num_ops": 9 * 10**12, "tensor_size": 1, "us": 7, "is_cpu_op": True}, 7_000),
+        "without a size": ({"num_ops": 9 * 10**12, "us": 7}, 7_000),
+    },
+)
+@pytest.mark.parametrize("lanes", list(Lanes))
+def test_work_takes_what_the_roofline_of_astra_sim_says(
+    node: dict[str, Any], taken_ns: int, lanes: Lanes
+) -> None:
+    """num_ops / min(bandwidth * num_ops / tensor_size, peak), in whole ns."""
+    nodes = [compute(0, **{"us": 0, **node})]
+    found = run(nodes, nodes, lanes=lanes, how=_ROOFLINE)
+    assert found.end_ns == taken_ns
+    by_duration = taken_ns == 7_000
+    assert (ChakraRunNote.ROOFLINE in found.notes) != by_duration
+    assert (ChakraRunNote.NO_WORK in found.notes) == ("tensor_size" not in node)
+
+
+def test_operations_without_a_duration_need_a_roofline() -> None:
+    nodes = [compute(0), compute(3, us=0, num_ops=10**9, tensor_size=10**6)]
+    with pytest.raises(InputError, match="node 3: it has operations") as error:
+        run(nodes, nodes)
+    assert "roofline-enabled" in str(error.value.advice)
+    assert run(nodes, nodes, how=_ROOFLINE).end_ns == 1_000 + 1_111
+
+
 def test_one_rank_runs_and_the_answer_says_so() -> None:
     found = run(TRAINING)
     assert found.end_ns == 150_001
@@ -376,7 +476,7 @@ def dimension(
     return Dimension(TOPOLOGIES[topology], bandwidth * BYTES_PER_NS, latency, ranks)
 
 
-def how_with(algorithm: str, **others: int) -> CollectiveSettings:
+def how_with(algorithm: str, **others: Any) -> CollectiveSettings:
     same = {CollectiveCommType[kind]: (Algorithm(algorithm),) for kind in KINDS}
     return CollectiveSettings(algorithms=same, **others)
 

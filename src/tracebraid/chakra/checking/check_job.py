@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from tracebraid.filesystem.paths import shown
 from tracebraid.model.choices import choice
 from tracebraid.model.finding_code import Severity
 from tracebraid.model.printable import printable
+from tracebraid.model.quantities import numbers_text
 
 
 def check(
@@ -41,7 +43,8 @@ def check(
     Args:
         paths: a folder of `PREFIX.RANK.et`, such a prefix, or the files; a single file is checked without the other
             ranks of its job.
-        comm_group: the comm-group file; None: the one in the folder of the files, if there is one.
+        comm_group: the comm-group file; None: the one beside the files, with `comm_group` in its name or
+            `PREFIX.json`, if there is one.
         simulator: "astra-sim": report also what Chakra's format allows but ASTRA-sim does not support.
         progress: called with the finished share, 0 to 1.
 
@@ -183,27 +186,62 @@ def _is_number(group: str) -> bool:
     return group.isascii() and group.isdigit() and len(group) <= 10 and 0 < int(group) < 2**31
 
 
-_RANKS_NAMED = 8
-"""Maximum named ranks of a deadlock."""
+_WAITS_NAMED = 8
+"""Maximum different waits of a deadlock that a sentence explains."""
 
 
-def deadlock_faults(ranks: Sequence[RankFacts], standstill: Standstill) -> list[LintFinding]:
-    """A deadlock, if something does not end: first the ranks that wait for each other in a circle."""
+def deadlock_faults(
+    ranks: Sequence[RankFacts], standstill: Standstill, code: LintCode = LintCode.DEADLOCK, **details: object
+) -> list[LintFinding]:
+    """A deadlock, if something does not end: all waiting ranks, first those that wait for each other in a circle."""
     if not standstill.waiting:
         return []
     facts = {own.checked.rank: own for own in ranks}
     waits: dict[int, Waiting] = {}
     for waiting in standstill.waiting:
         waits.setdefault(waiting.rank, waiting)
-    chain = _chain(waits)[:_RANKS_NAMED]
-    said = [_said(facts[waiting.rank], waiting, waits) for waiting in chain]
-    nodes = tuple(_node(facts[waiting.rank], waiting) for waiting in chain)
-    details = {
-        "waits": "; ".join(said),
-        "nodes": sum(standstill.never.values()),
-        "ranks": len(standstill.never),
-    }
-    return [LintFinding(LintCode.DEADLOCK, "", nodes, 1, details)]
+    chain = _chain(waits)
+    ordered = list({waiting.rank: waiting for waiting in [*chain, *waits.values()]}.values())
+    nodes = tuple(_node(facts[waiting.rank], waiting) for waiting in ordered)
+    alike: dict[str, list[int]] = {}
+    for waiting in ordered:
+        alike.setdefault(_said(facts[waiting.rank], waiting, waits), []).append(waiting.rank)
+    said = [
+        f"{_ranks(own)} {'waits' if len(own) == 1 else 'wait'} {what}"
+        for what, own in islice(alike.items(), _WAITS_NAMED)
+    ]
+    others = [rank for own in islice(alike.values(), _WAITS_NAMED, None) for rank in own]
+    if others:
+        said.append(f"so {'does' if len(others) == 1 else 'do'} {_ranks(others)}, elsewhere")
+    counts = {"nodes": sum(standstill.never.values()), "ranks": len(standstill.never)}
+    return [LintFinding(code, "", nodes, 1, {"waits": "; ".join(said), **counts, **details})]
+
+
+def rendezvous_faults(
+    ranks: Sequence[RankFacts], members: Mapping[str, tuple[int, ...]], has_no_partner: frozenset[str]
+) -> list[LintFinding]:
+    """A deadlock where sends wait for their receive, at the largest size from which on they have to."""
+    sent = [facts.communication.filter(pl.col("type") == _SEND)["comm_size"] for facts in ranks]
+    sizes = sorted({size for own in sent for size in own.drop_nulls().unique().to_list() if size >= 0})
+    hangs: list[LintFinding] = []
+    least, end = 0, len(sizes)
+    while least < end:
+        # The smallest first: where all sends may wait, no larger size has to be tried.
+        middle = (least + end) // 2 if hangs else least
+        standstill = issue_all(ranks, members, has_no_partner, sizes[middle])
+        if standstill.waiting:
+            hangs = deadlock_faults(ranks, standstill, LintCode.RENDEZVOUS, size=sizes[middle])
+            least = middle + 1
+        elif hangs:
+            end = middle
+        else:
+            break
+    return hangs
+
+
+def _ranks(numbers: Sequence[int]) -> str:
+    """The ranks in a sentence."""
+    return f"rank{'' if len(numbers) == 1 else 's'} {numbers_text(numbers)}"
 
 
 def _chain(waits: Mapping[int, Waiting]) -> list[Waiting]:
@@ -219,14 +257,17 @@ def _chain(waits: Mapping[int, Waiting]) -> list[Waiting]:
 
 def _said(facts: RankFacts, waiting: Waiting, waits: Mapping[int, Waiting]) -> str:
     row = facts.communication.row(waiting.position, named=True)
-    names = [f"{rank}" if rank in waits else f"{rank} (which has ended)" for rank in waiting.ranks]
-    others = f"rank{'' if len(names) == 1 else 's'} {listed(names)}"
-    what = (
-        f"receive from rank {row['src']} with tag {row['comm_tag'] or 0}"
-        if waiting.group is None
-        else f"{row['comm_type'] or 'collective'} of group {short(waiting.group)}"
-    )
-    return f"rank {waiting.rank} waits in node {row['node_id']} ({what}) for {others}"
+    stuck = [rank for rank in waiting.ranks if rank in waits]
+    ended = [rank for rank in waiting.ranks if rank not in waits]
+    others = [_ranks(stuck)] if stuck else []
+    if ended:
+        others.append(f"{_ranks(ended)} ({'which has ended' if len(ended) == 1 else 'which have ended'})")
+    if waiting.group is not None:
+        what = f"{row['comm_type'] or 'collective'} of group {short(waiting.group)}"
+    else:
+        end = f"send to rank {row['dst']}" if row["type"] == _SEND else f"receive from rank {row['src']}"
+        what = f"{end} with tag {row['comm_tag'] or 0}"
+    return f"in node {row['node_id']} ({what}) for {' and '.join(others)}"
 
 
 def _node(facts: RankFacts, waiting: Waiting) -> RankNode:
@@ -326,7 +367,7 @@ def _details(first: dict[str, Any], other: dict[str, Any], column: str) -> dict[
 
 
 def _missing(issued: pl.DataFrame, members: pl.DataFrame) -> list[LintFinding]:
-    """Find groups whose members issue different numbers of collectives; the first missing one is named."""
+    """Find groups whose members issue different numbers of collectives; the first extra one of each is named."""
     used = members.filter(pl.col("group").is_in(issued.get_column("group").unique().to_list()))
     counts = issued.group_by("group", "rank").len("count")
     counts = used.join(counts, on=["group", "rank"], how="left").with_columns(pl.col("count").fill_null(0))
@@ -338,13 +379,14 @@ def _missing(issued: pl.DataFrame, members: pl.DataFrame) -> list[LintFinding]:
             own.sort("count", "rank").row(0, named=True),
             own.sort("count", "rank").row(-1, named=True),
         )
-        extra = issued.filter(
-            (pl.col("group") == group)
-            & (pl.col("rank") == most["rank"])
-            & (pl.col("position") >= least["count"])
-        )
-        nodes = tuple(RankNode(most["rank"], node) for node in extra.get_column("node_id").head(3))
+        extra = issued.filter((pl.col("group") == group) & (pl.col("position") >= least["count"]))
+        extra = extra.unique("rank", keep="first", maintain_order=True)
+        nodes = tuple(RankNode(rank, node) for rank, node in extra.select("rank", "node_id").iter_rows())
+        by_count = own.group_by("count").agg("rank").sort("count", descending=True)
         details = {
+            "counts": "; ".join(
+                f"{count:,} on {_ranks(alike)}" for count, alike in by_count.head(_NAMES_LISTED).iter_rows()
+            ),
             "group": short(str(group)),
             "first_rank": most["rank"],
             "first": most["count"],
@@ -450,14 +492,18 @@ def check_job(job: JobFacts, simulator: Simulator | None = None) -> ChakraCheck:
 def _across(job: JobFacts, ranks: Sequence[RankFacts], simulator: Simulator | None) -> list[LintFinding]:
     is_astra_sim = simulator is Simulator.ASTRA_SIM
     groups = groups_of(ranks, job.groups, job.groups_path)
-    standstill = issue_all(ranks, groups.members, NO_PARTNER if is_astra_sim else frozenset())
+    has_no_partner = NO_PARTNER if is_astra_sim else frozenset()
+    standstill = issue_all(ranks, groups.members, has_no_partner)
+    of_messages = message_faults(ranks)
     found = [
         *rank_number_faults(job.numbers, job.path),
         *groups.findings,
         *collective_faults(ranks, groups),
-        *message_faults(ranks),
+        *of_messages,
         *deadlock_faults(ranks, standstill),
     ]
+    if not standstill.waiting and not of_messages:
+        found += rendezvous_faults(ranks, groups.members, has_no_partner)
     if is_astra_sim:
         found += world_group_faults(ranks)
     if is_astra_sim and len(job.numbers) == 1:

@@ -2,8 +2,8 @@
 
 The rules are ASTRA-sim's (astra-sim/workload/Workload.cc and HardwareResource.cc): a rank has one lane for
 communication, which holds one collective or send at a time; receives need no lane. Of what is ready the lane takes what
-begins first. A send ends whether or not it is received; a receive ends once it is sent; a collective ends when all
-members have issued as many collectives of its group.
+begins first. A send ends whether or not it is received, unless it is so large that it waits for its receive; a receive
+ends once it is sent; a collective ends when all members have issued as many collectives of its group.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Waiting:
     Args:
         rank: that issued it.
         position: its row in the rank's communication.
-        group: the process group of a collective; None: a receive.
+        group: the process group of a collective; None: a send or receive.
         ranks: those that it waits for.
     """
 
@@ -90,21 +90,31 @@ class _Meeting:
 class _Job:
     ranks: dict[int, _Rank]
     members: Mapping[str, tuple[int, ...]]
+    rendezvous_bytes: int | None
     agenda: list[int] = field(default_factory=list)
     issued: dict[tuple[int, str], int] = field(default_factory=dict)
     meetings: dict[tuple[str, int], _Meeting] = field(default_factory=dict)
     sent: dict[_Key, int] = field(default_factory=dict)
     expecting: dict[_Key, deque[tuple[int, int]]] = field(default_factory=dict)
+    offered: dict[_Key, deque[int]] = field(default_factory=dict)
+    """Ranks whose lane holds a send that waits for its receive."""
+    received: set[int] = field(default_factory=set)
+    """Of these, ranks whose receive has come."""
 
 
 def issue_all(
     ranks: Sequence[RankFacts],
     members: Mapping[str, tuple[int, ...]],
     has_no_partner: frozenset[str] = frozenset(),
+    rendezvous_bytes: int | None = None,
 ) -> Standstill:
-    """Issue all communication of a job; what does not end is returned."""
+    """Issue all communication of a job; what does not end is returned. Sends from a size on wait for their receive."""
     there = {facts.checked.rank for facts in ranks}
-    job = _Job({facts.checked.rank: _rank(facts, there, has_no_partner) for facts in ranks}, members)
+    job = _Job(
+        {facts.checked.rank: _rank(facts, there, has_no_partner) for facts in ranks},
+        members,
+        rendezvous_bytes,
+    )
     for number, rank in job.ranks.items():
         for entry in [entry for entry, waits in enumerate(rank.waits) if waits == 0]:
             _begin(job, rank, entry)
@@ -188,6 +198,11 @@ def _received(job: _Job, rank: _Rank, entry: int) -> bool:
     if job.sent.get(key, 0):
         job.sent[key] -= 1
         return True
+    if job.offered.get(key):
+        sender = job.offered[key].popleft()
+        job.received.add(sender)
+        job.agenda.append(sender)
+        return True
     job.expecting.setdefault(key, deque()).append((rank.number, entry))
     rank.receives[entry] = key[0]
     return False
@@ -195,8 +210,16 @@ def _received(job: _Job, rank: _Rank, entry: int) -> bool:
 
 def _fill_lane(job: _Job, rank: _Rank) -> None:
     """Issue what is ready, until something stays in the lane."""
+    if rank.number in job.received:
+        job.received.remove(rank.number)
+        entry, rank.in_lane = rank.in_lane, -1
+        _end(job, rank, entry)
     while rank.in_lane < 0 and rank.ready:
         _, entry = heappop(rank.ready)
+        if _waits_for_receive(job, rank, entry):
+            rank.in_lane = entry
+            job.offered.setdefault(rank.key[entry], deque()).append(rank.number)
+            continue
         if rank.kind[entry] == _SEND:
             _end(job, rank, entry)
             if rank.meets[entry]:
@@ -216,6 +239,14 @@ def _fill_lane(job: _Job, rank: _Rank) -> None:
         if not meeting.missing:
             del job.meetings[group, number]
             _part(job, meeting)
+
+
+def _waits_for_receive(job: _Job, rank: _Rank, entry: int) -> bool:
+    """Return whether it is a send of such a size, whose receive has not come."""
+    if job.rendezvous_bytes is None or rank.kind[entry] != _SEND or not rank.meets[entry]:
+        return False
+    key = rank.key[entry]
+    return key[-1] >= job.rendezvous_bytes and not job.expecting.get(key)
 
 
 def _part(job: _Job, meeting: _Meeting) -> None:
@@ -249,7 +280,8 @@ def _waiting(job: _Job) -> list[Waiting]:
     waiting = []
     for number, rank in job.ranks.items():
         if rank.in_lane >= 0:
-            group, ranks = missing[number, rank.in_lane]
+            receiver = (rank.key[rank.in_lane][1],)
+            group, ranks = missing.get((number, rank.in_lane), (None, receiver))
             waiting.append(Waiting(number, rank.position[rank.in_lane], group, ranks))
         waiting += [
             Waiting(number, rank.position[entry], None, (sender,)) for entry, sender in rank.receives.items()

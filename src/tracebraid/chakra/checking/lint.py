@@ -34,6 +34,7 @@ class LintCode(str, Enum):
     DEPENDENCY_SELF = "dependency-self"
     DEPENDENCY_CYCLE = "dependency-cycle"
     DURATION_NEGATIVE = "duration-negative"
+    DURATION_MISSING = "duration-missing"
     # Communication of one rank
     COMMUNICATION_ON_HOST = "communication-on-host"
     COLLECTIVE_TYPE_MISSING = "collective-type-missing"
@@ -45,6 +46,7 @@ class LintCode(str, Enum):
     PEER_IS_SELF = "peer-is-self"
     ISSUED_FOR_ANOTHER = "issued-for-another"
     ORDER_BY_TIME = "order-by-time"
+    ATTRIBUTE_TYPE = "attribute-type"
     # Process groups
     GROUP_NOT_A_NUMBER = "group-not-a-number"
     GROUPS_NOT_GIVEN = "groups-not-given"
@@ -59,6 +61,7 @@ class LintCode(str, Enum):
     SEND_WITHOUT_RECEIVE = "send-without-receive"
     RECEIVE_WITHOUT_SEND = "receive-without-send"
     DEADLOCK = "deadlock"
+    RENDEZVOUS = "rendezvous"
     # What ASTRA-sim does not do
     ASTRA_SINGLE_RANK = "astra-single-rank"
     ASTRA_WORLD_GROUP = "astra-world-group"
@@ -97,6 +100,8 @@ _C = LintCode
 _ERROR = Severity.ERROR
 _WARNING = Severity.WARNING
 _NOTE = Severity.NOTE
+_NODES_SHOWN = 8
+"""Maximum named nodes in a line."""
 _REWRITE = "Write the file anew with the program that made it"
 _IDS = "Give each node of a file an id of its own, from 0 up"
 
@@ -182,6 +187,12 @@ LINT_RULES: dict[LintCode, LintRule] = {
         "Give it the time that it takes, or 0",
         "Simulators read durations without a sign: a negative one is some 584,000 years.",
     ),
+    _C.DURATION_MISSING: LintRule(
+        _WARNING,
+        "work has operations (num_ops) and no duration",
+        'Run it with a system file that has "roofline-enabled": 1: `tracebraid chakra run --system FILE`',
+        "Without a roofline such work takes no time.",
+    ),
     _C.COMMUNICATION_ON_HOST: LintRule(
         _ERROR,
         "a communication is marked as an op of the host (is_cpu_op)",
@@ -244,6 +255,13 @@ LINT_RULES: dict[LintCode, LintRule] = {
         "times, and so on the network. The order is checked as it is with the durations in the files and a network "
         "that takes no time.",
     ),
+    _C.ATTRIBUTE_TYPE: LintRule(
+        _WARNING,
+        "{attribute} is {type} and not {expected}: Chakra's own feeder reads it as 0",
+        "Write it with the expected type; `tracebraid chakra json` makes JSON of a file, and a file of JSON",
+        "Chakra's feeder takes each attribute from one member of the message, and simulators built on it see 0, or no "
+        "text, where another is set. ASTRA-sim since 2025 takes any integer.",
+    ),
     _C.GROUP_NOT_A_NUMBER: LintRule(
         _ERROR,
         "the process group {group!r} is no number above or equal to 0 that fits 32 bits",
@@ -297,7 +315,7 @@ LINT_RULES: dict[LintCode, LintRule] = {
     ),
     _C.COLLECTIVES_MISSING: LintRule(
         _ERROR,
-        "process group {group}: rank {first_rank} issues {first:,} collectives and rank {other_rank} {other:,}",
+        "the members of process group {group} issue different numbers of collectives: {counts}",
         "Export the same steps of all ranks; remove collectives that a member does not take part in",
         "Those that issue more wait for ever.",
     ),
@@ -318,6 +336,14 @@ LINT_RULES: dict[LintCode, LintRule] = {
         "nothing can go on: {waits}; {nodes:,} communication nodes of {ranks:,} ranks never end",
         "Bring the collectives of these ranks into the same order, and sends before the receives that wait for them",
         "A simulator hangs, or ends with exit code 0 and without its results.",
+    ),
+    _C.RENDEZVOUS: LintRule(
+        _WARNING,
+        "nothing can go on where sends of {size:,} bytes or more wait for their receive: {waits}",
+        "Let one of two ranks that send to each other receive first; `tracebraid chakra run --rendezvous BYTES` "
+        "simulates it",
+        "In ASTRA-sim, and for small messages elsewhere, a send ends whether or not it is received. Large messages of "
+        "NCCL and MPI, and ASTRA-sim's rendezvous protocol, wait for the receiver.",
     ),
     _C.ASTRA_SINGLE_RANK: LintRule(
         _WARNING,
@@ -421,10 +447,23 @@ class LintFinding:
 
     def __str__(self) -> str:
         """One line for people."""
-        nodes = ", ".join(map(str, self.nodes))
-        location = ", ".join(part for part in (self.path, nodes) if part)
-        times = f" ({self.count:,} times)" if self.count > 1 else ""
-        return f"{location + ': ' if location else ''}{self.message}{times}"
+        return self.line()
+
+    def line(self, others: str = "", count: int | None = None) -> str:
+        """Return one line for people.
+
+        Args:
+            others: the other ranks or files of which the same is true.
+            count: how many times it was found in all; None: its own count.
+        """
+        nodes = [str(node) for node in self.nodes[:_NODES_SHOWN]]
+        more = len(self.nodes) - len(nodes)
+        location = ", ".join(part for part in (self.path, *nodes) if part)
+        location += f" and {more:,} more" if more else ""
+        location += f", and {others}" if others else ""
+        times = self.count if count is None else count
+        counted = f" ({times:,} times)" if times > 1 else ""
+        return f"{location + ': ' if location else ''}{self.message}{counted}"
 
 
 @dataclass(frozen=True)

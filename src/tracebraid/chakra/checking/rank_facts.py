@@ -13,6 +13,8 @@ from tracebraid.chakra.checking.lint import CheckedChakraRank, LintCode, LintFin
 from tracebraid.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.chakra.dependencies import RankDependencies, depths, rank_dependencies, run_order
 from tracebraid.chakra.schema import ChakraRank
+from tracebraid.chakra.wire.messages import TYPE_ONLY
+from tracebraid.chakra.wire.writing import ATTRIBUTE_COLUMNS
 from tracebraid.compiled import compiled
 from tracebraid.model.finding import Finding
 from tracebraid.model.printable import printable
@@ -111,6 +113,11 @@ def node_faults(nodes: pl.DataFrame, located: Located) -> list[LintFinding]:
         found += located.where(nodes, ~node_id.is_first_distinct(), LintCode.ID_DUPLICATE)
     found += located.where_values(nodes, unknown, LintCode.TYPE_UNKNOWN, "type", "type")
     negative = nodes.filter(duration < 0)
+    untimed = (duration.fill_null(0) <= 0) & (pl.col("duration_ns").fill_null(-1) < 0)
+    is_device_work = (pl.col("type") == NodeType.COMP_NODE.name) & ~pl.col("is_cpu_op").fill_null(False)
+    found += located.where(
+        nodes, is_device_work & untimed & (pl.col("num_ops") > 0), LintCode.DURATION_MISSING
+    )
     if negative.height:
         first = negative.item(0, "duration_micros")
         ids = negative.get_column("node_id")
@@ -368,7 +375,35 @@ def communication_faults(nodes: pl.DataFrame, located: Located) -> list[LintFind
     return found
 
 
-_COLUMNS = (
+_READ_BY_FEEDER = (
+    *("is_cpu_op", "comm_type", "comm_size", "comm_priority", "comm_src", "comm_dst", "comm_tag", "pg_name"),
+    *("num_ops", "tensor_size"),
+)
+"""Attributes that Chakra's own feeder reads, each from one member of the message."""
+_READ_AS_NOTHING = ("0", "false", "", CollectiveCommType(0).name)
+"""Values that another member does not change: the feeder takes them for a member that is not set."""
+
+
+def attribute_faults(nodes: pl.DataFrame, located: Located) -> list[LintFinding]:
+    """Attributes of another type than the one that Chakra's feeder reads."""
+    found: list[LintFinding] = []
+    further = nodes.filter(pl.col("attributes").is_not_null()).cast({"attributes": pl.String})
+    for name in _READ_BY_FEEDER if further.height else ():
+        named = further.filter(pl.col("attributes").str.contains(f'"{name}":', literal=True))
+        if not named.height:
+            continue
+        expected = f"{ATTRIBUTE_COLUMNS[name].name.lower()}_val"
+        kind = pl.col("attributes").str.json_path_match(f"$.{name}.{TYPE_ONLY}").fill_null("of another type")
+        wrong = (pl.col("found") != expected) & ~pl.col(name).cast(pl.String).is_in(_READ_AS_NOTHING)
+        rows = named.with_columns(kind.alias("found")).filter(wrong.fill_null(value=True))
+        for shown, ids in rows.group_by("found", maintain_order=True).agg("node_id").iter_rows():
+            details = {"attribute": name, "type": short(shown), "expected": expected}
+            found.append(located.finding(LintCode.ATTRIBUTE_TYPE, ids, **details))
+    return found
+
+
+_COLUMNS = ("node_id", "name", "type", "duration_micros", "duration_ns", *_READ_BY_FEEDER, "attributes")
+_OF_COMMUNICATION = (
     *("node_id", "name", "type", "duration_micros", "is_cpu_op", "comm_type", "comm_size"),
     *("comm_src", "comm_dst", "comm_tag", "pg_name"),
 )
@@ -400,8 +435,9 @@ def rank_facts(rank: ChakraRank, path: str, simulator: Simulator | None = None) 
     dependencies = rank_dependencies(rank)
     order = run_order(dependencies)
     found = [*node_faults(nodes, located), *dependency_faults(nodes, dependencies, order, located)]
-    communication = communication_of(nodes, rank.rank)
+    communication = communication_of(nodes.select(_OF_COMMUNICATION), rank.rank)
     found += communication_faults(communication, located)
+    found += attribute_faults(nodes, located)
     kind = np.zeros(nodes.height, dtype=np.int8)
     rows = communication.get_column("row").to_numpy()
     is_collective = (communication.get_column("type") == COMMUNICATION_TYPES[0]).to_numpy()

@@ -191,8 +191,8 @@ def _system(options: SimulatorOptions, dimensions: int) -> dict[str, object]:
         "collective-optimization": "localBWAware",
         "local-mem-bw": settings.memory_bytes_per_ns,
         "boost-mode": 0,
-        "roofline-enabled": 0,
-        "peak-perf": options.peak_tflops,
+        "roofline-enabled": int(settings.roofline),
+        "peak-perf": settings.peak_tflops,
         "replay-only": int(options.replay),
     }
 

@@ -20,7 +20,7 @@ _Ints = NDArray[np.int64]
 
 _COLUMNS = (
     *("node_id", "name", "duration_micros", "duration_ns", "is_cpu_op", "comm_size", "comm_src", "comm_dst"),
-    *("comm_tag", "pg_name", "step", "stream", "thread"),
+    *("comm_tag", "pg_name", "num_ops", "tensor_size", "step", "stream", "thread"),
 )
 _CYCLE_SHOWN = 8
 """Nodes of a cycle that an error names."""
@@ -48,6 +48,19 @@ class RankNodes:
     def ints(self, column: str, none: int = -1) -> _Ints:
         """A column of integers."""
         found: _Ints = self.table.get_column(column).cast(pl.Int64).fill_null(none).to_numpy()
+        return found
+
+    @cached_property
+    def is_device_work(self) -> NDArray[np.bool_]:
+        """Return whether each node computes on the device."""
+        is_host = self.table.get_column("is_cpu_op").fill_null(value=False).to_numpy()
+        found: NDArray[np.bool_] = (self.ints("type") == NodeType.COMP_NODE) & ~is_host
+        return found
+
+    @cached_property
+    def has_operations(self) -> NDArray[np.bool_]:
+        """Return whether each node says what a roofline needs."""
+        found: NDArray[np.bool_] = (self.ints("num_ops") >= 0) & (self.ints("tensor_size") >= 0)
         return found
 
     def problem(self, row: int, problem: str, advice: str) -> InputError:
@@ -376,12 +389,6 @@ class Happened:
         return found
 
     @cached_property
-    def is_compute(self) -> NDArray[np.bool_]:
-        """Return whether each node computes on the device."""
-        found: NDArray[np.bool_] = (self.nodes.ints("type") == NodeType.COMP_NODE) & ~self.is_host
-        return found
-
-    @cached_property
     def is_host(self) -> NDArray[np.bool_]:
         """Return whether each node is work of the host."""
         is_host: NDArray[np.bool_] = (
@@ -392,12 +399,15 @@ class Happened:
 
     @cached_property
     def waiting_ns(self) -> _Ints:
-        """Waiting time of finished communication until its last member or its message arrived; else 0."""
+        """Waiting time of finished communication until its last member, message or receive arrived; else 0."""
         waiting = np.zeros(len(self.done), dtype=np.int64)
         role = self.program.role
         met = np.flatnonzero(self.done & ((role == COLLECTIVE) | (role == RECEIVE)))
         came = self.played.latest_ns[self.played.slot[met]]
         waiting[met] = np.maximum(came - self.played.start_ns[met], 0)
+        sends = np.flatnonzero(self.done & self.program.rendezvous)
+        lasted = (self.played.end_ns - self.played.start_ns)[sends]
+        waiting[sends] = lasted - self.program.duration_ns[sends]
         return waiting
 
     def kinds(self, rows: _Ints) -> list[str]:

@@ -88,15 +88,18 @@ class Network:
 
 @dataclass(frozen=True)
 class CollectiveSettings:
-    """Settings of collectives that ASTRA-sim reads from its system file, with defaults of its ring example.
+    """Settings of collectives and work that ASTRA-sim reads from its system file, with defaults of its ring example.
 
     Args:
         chunks: parts that a collective is cut into (`preferred-dataset-splits`).
         active_chunks: of these, how many are under way at once in a dimension (`active-chunks-per-dimension`).
         endpoint_delay_ns: before each message (`endpoint-delay`).
-        memory_bytes_per_ns: what reductions read and write with (`local-mem-bw`, GB/s).
+        memory_bytes_per_ns: what reductions, and work with a roofline, read and write with (`local-mem-bw`, GB/s).
         algorithms: for each dimension, of each kind of collective (`all-reduce-implementation`, ...); a kind that is
             missing uses the ring.
+        roofline: whether work of the device takes what its `num_ops` and `tensor_size` need, and not its duration
+            (`roofline-enabled`).
+        peak_tflops: peak of a device, for the roofline (`peak-perf`).
     """
 
     chunks: int = 4
@@ -104,6 +107,8 @@ class CollectiveSettings:
     endpoint_delay_ns: int = 10
     memory_bytes_per_ns: float = 1600.0
     algorithms: Mapping[CollectiveCommType, tuple[Algorithm, ...]] = field(default_factory=dict)
+    roofline: bool = False
+    peak_tflops: float = 900.0
 
     def algorithm(self, kind: CollectiveCommType, dimension: int) -> Algorithm:
         """The algorithm of a kind of collective in a dimension."""
@@ -149,12 +154,16 @@ _DIGITS = 9
 """Digits of a number of ranks at most: Python refuses to convert texts of thousands."""
 _LEAST_BYTES_PER_NS = 1e-9
 """A byte a second: no link is slower."""
+_LEAST_TFLOPS = 1e-6
+"""A million operations a second: no device is slower."""
 _MOST = 1 << 62
 """Maximum number in a system file: times have 64 bits."""
 _EXAMPLE_GIB_S = "50"
 _EXAMPLE_LATENCY_NS = "500"
 """Link in ASTRA-sim's own examples (examples/network/analytical/Ring_4npus.yml)."""
 _LIST = re.compile(r"^\s*(?P<key>\w+)\s*:\s*\[(?P<values>[^\]]*)\]\s*(#.*)?$")
+_TWIST = re.compile(r"^\s*\w*twist\w*\s*:(?!\s*(false|no|off|0|\[\s*(0[\s,]*)*\])\s*(#.*)?$)", re.I)
+"""A line that twists a torus, of files for other simulators."""
 _EXPECTED = "such as ring,50GB/s,500ns or switch:8,400,1us+ring:4,25,2us or measured"
 
 
@@ -175,7 +184,9 @@ def _dimension(part: str, text: str) -> Dimension:
     topologies = {topology.value: topology for topology in Topology}
     if named not in topologies or len(fields) > len(("topology", "bandwidth", "latency")):
         known = ", ".join(topologies)
-        raise ArgumentError(f"{text!r} is not a network: name one of {known}, {_EXPECTED}")
+        raise ArgumentError(
+            f"{text!r} is not a network: {_torus_advice(named, ': ')}name one of {known}, {_EXPECTED}"
+        )
     if ranks and not (ranks.isdecimal() and len(ranks) <= _DIGITS and int(ranks) >= LEAST_RANKS):
         raise ArgumentError(f"{text!r}: {ranks!r} is not a number of ranks from {LEAST_RANKS} on")
     bandwidth, latency = [*fields[1:], *(_EXAMPLE_GIB_S, _EXAMPLE_LATENCY_NS)[len(fields) - 1 :]]
@@ -184,6 +195,15 @@ def _dimension(part: str, text: str) -> Dimension:
         raise ArgumentError(f"{text!r}: the minimum bandwidth is a byte per second")
     latency_ns = _amount(latency, _LATENCY_UNITS, f"{text!r}: {latency!r} is no latency")
     return Dimension(topologies[named], per_ns, latency_ns, int(ranks) if ranks else None)
+
+
+def _torus_advice(name: str, end: str) -> str:
+    """Say of a torus, twisted or not, how it is modelled; "" for other topologies."""
+    if "twist" in name.lower():
+        return f"a twisted torus is not modelled, as its links are no product of dimensions{end}"
+    return (
+        f"a torus is a ring for each dimension, as in ring:4+ring:4{end}" if "torus" in name.lower() else ""
+    )
 
 
 def _amount(text: str, units: Mapping[str, float], problem: str) -> float:
@@ -201,6 +221,9 @@ def network_of_file(text: str, path: str) -> Network:
         match = _LIST.match(line)
         if match is not None:
             rows[match["key"]] = [value.strip().strip("\"'") for value in match["values"].split(",")]
+    twisted = next((line for line in text.splitlines() if _TWIST.match(line)), None)
+    if twisted is not None:
+        raise _no_network(path, f"its line {twisted.strip()!r} says: {_torus_advice('twisted', '')}")
     keys = ("topology", "npus_count", "bandwidth", "latency")
     missing = [key for key in keys if key not in rows]
     if missing:
@@ -216,7 +239,8 @@ def network_of_file(text: str, path: str) -> Network:
 def _dimension_of_file(values: Sequence[str], path: str) -> Dimension:
     topology, ranks, bandwidth, latency = values
     if topology not in TOPOLOGIES:
-        raise _no_network(path, f"it names the topology {topology!r}; known: {', '.join(TOPOLOGIES)}")
+        advice = _torus_advice(topology, "; ")
+        raise _no_network(path, f"it names the topology {topology!r}; {advice}known: {', '.join(TOPOLOGIES)}")
     try:
         found = Dimension(TOPOLOGIES[topology], float(bandwidth) * GIB_S, float(latency), int(ranks))
     except ValueError:
@@ -254,7 +278,18 @@ def settings_of_file(text: str | bytes, path: str) -> CollectiveSettings:
         algorithms={
             kind: _algorithms(found[key], key, path) for key, kind in IMPLEMENTATIONS.items() if key in found
         },
+        roofline=_has_roofline(found, path),
+        peak_tflops=_number(found, "peak-perf", plain.peak_tflops, _LEAST_TFLOPS, path),
     )
+
+
+def _has_roofline(found: Mapping[str, object], path: str) -> bool:
+    """Return whether work takes what its operations need; ASTRA-sim takes 0 for a peak that is missing."""
+    is_enabled = _number(found, "roofline-enabled", 0, 0, path) != 0
+    missing = [key for key in ("peak-perf", "local-mem-bw") if key not in found]
+    if is_enabled and missing:
+        raise _no_system(path, f"it has roofline-enabled and no {missing[0]}")
+    return is_enabled
 
 
 def _number(found: Mapping[str, object], key: str, default: float, least: float, path: str) -> float:

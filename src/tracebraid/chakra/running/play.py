@@ -38,6 +38,7 @@ class Program(NamedTuple):
         signature: of a collective its kind and size: members have to agree.
         position: of a collective the position of its rank in the group.
         plan: for a collective its number in `rounds`; `NEVER`: none starts before the last arrival.
+        rendezvous: of a send whether it waits for its receive.
         rounds: programs of collectives whose members arrive at different times.
     """
 
@@ -54,6 +55,7 @@ class Program(NamedTuple):
     signature: _Ints
     position: _Ints
     plan: _Ints
+    rendezvous: NDArray[np.bool_]
     rounds: Rounds
 
 
@@ -67,6 +69,7 @@ class Played(NamedTuple):
         slot: where it met its partners; `NEVER`: it has none, or was not issued.
         come: how many have come.
         last: the node that came last; of a pair the send.
+        receive: of a pair the receive; `NEVER`: it has not come.
         latest_ns: when; of a pair when the message arrives.
         differs: a node whose signature differs from the first's; `NEVER`: none.
     """
@@ -77,6 +80,7 @@ class Played(NamedTuple):
     slot: _Ints
     come: _Ints
     last: _Ints
+    receive: _Ints
     latest_ns: _Ints
     differs: _Ints
 
@@ -122,7 +126,7 @@ class _Ready(NamedTuple):
 
 
 class _Meeting(NamedTuple):
-    """Arrivals at each slot: a list of nodes linked by `following`, and the consumed counters."""
+    """Members that came to each slot, as a list of nodes linked by `following`; and the consumed counters."""
 
     head: _Ints
     following: _Ints
@@ -228,20 +232,29 @@ def _take(ready: _Ready) -> int:
     return -1
 
 
-def _meet_pair(program: Program, played: Played, meeting: _Meeting, events: _Events, row: int) -> None:
+def _start_message(program: Program, played: Played, events: _Events, slot: int, now: int) -> None:
+    """The message of a send is under way: it is known when both ends end, if the receive has come."""
+    send, receive = played.last[slot], played.receive[slot]
+    _push(events, now + program.duration_ns[send], send)
+    played.latest_ns[slot] = now + program.delivery_ns[send]
+    if receive >= 0:
+        _push(events, played.latest_ns[slot] + program.duration_ns[receive], receive)
+
+
+def _meet_pair(program: Program, played: Played, events: _Events, row: int) -> None:
     """A send or receive comes to its slot."""
     slot, now = played.slot[row], played.start_ns[row]
     played.come[slot] += 1
     if program.role[row] == 2:
-        _push(events, now + program.duration_ns[row], row)
         played.last[slot] = row
-        played.latest_ns[slot] = now + program.delivery_ns[row]
-        receive = meeting.head[slot]
-        if receive >= 0:
-            _push(events, played.latest_ns[slot] + program.duration_ns[receive], receive)
+        if not program.rendezvous[row] or played.receive[slot] >= 0:
+            _start_message(program, played, events, slot, now)
         return
-    meeting.head[slot] = row
-    if played.last[slot] >= 0:
+    played.receive[slot] = row
+    send = played.last[slot]
+    if send >= 0 and program.rendezvous[send]:
+        _start_message(program, played, events, slot, now)
+    elif send >= 0:
         _push(events, max(now, played.latest_ns[slot]) + program.duration_ns[row], row)
 
 
@@ -293,7 +306,7 @@ def _issue(program: Program, played: Played, meeting: _Meeting, events: _Events,
     if role == 1:
         _meet_group(program, played, meeting, events, row)
     else:
-        _meet_pair(program, played, meeting, events, row)
+        _meet_pair(program, played, events, row)
 
 
 def _deadlock(lane: _Ints, lanes: int) -> _Ready:
@@ -316,7 +329,7 @@ def _none(count: int) -> _Ints:
 @compiled_with(
     *(_move, _push, _is_before, _drop_first, _touch, _add, _drop_lowest, _take),
     *ROUNDS_PARTS,
-    *(_meet_pair, _start_group, _meet_group, _issue, _deadlock, _none),
+    *(_start_message, _meet_pair, _start_group, _meet_group, _issue, _deadlock, _none),
 )
 def play(program: Program, lanes: int, counters: int, slots: int) -> Played:
     """Run all nodes: a lane takes the ready node with the lowest row, as ASTRA-sim issues by ascending id.
@@ -328,7 +341,8 @@ def play(program: Program, lanes: int, counters: int, slots: int) -> Played:
     waits = program.waits.copy()
     come = np.zeros(slots, dtype=np.int64)
     played = Played(
-        _none(count), _none(count), _none(count), _none(count), come, _none(slots), _none(slots), _none(slots)
+        *(_none(count), _none(count), _none(count), _none(count)),
+        *(come, _none(slots), _none(slots), _none(slots), _none(slots)),
     )
     meeting = _Meeting(_none(slots), _none(count), np.zeros(counters, dtype=np.int64))
     ready = _deadlock(program.lane, lanes)

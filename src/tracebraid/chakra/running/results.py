@@ -39,6 +39,8 @@ class Waiting(Enum):
     """Members that met have collectives of other kinds or sizes."""
     SEND_MISSING = "send_missing"
     """A receive whose send was not issued."""
+    RECEIVE_MISSING = "receive_missing"
+    """A send that waits for its receive, which was not issued."""
 
 
 CHAKRA_RUNS = Table(
@@ -72,7 +74,11 @@ CHAKRA_RUN_RANKS = Table(
         Column("host_ns", _INT, "time in which a node of the host runs"),
         Column("communication_ns", _INT, "time in which it is in communication, with waiting"),
         Column("exposed_communication_ns", _INT, "of that, time in which no node of compute runs"),
-        Column("waiting_ns", _INT, "of communication, time until the last member or the message came"),
+        Column(
+            "waiting_ns",
+            _INT,
+            "of communication, time until the last member, the message or its receive came",
+        ),
         Column("idle_ns", _INT, "time until end_ns in which no node runs"),
         Column(
             "not_computing_ns",
@@ -104,7 +110,9 @@ CHAKRA_RUN_COLLECTIVES = Table(
         Column("count", _INT, "collectives, or messages, that took place"),
         Column("nodes", _INT, "nodes of all ranks that took part"),
         Column("size_bytes", _INT, "comm_size of these nodes together"),
-        Column("waiting_ns", _INT, "time of these nodes until the last member or the message came"),
+        Column(
+            "waiting_ns", _INT, "time of these nodes until the last member, the message or its receive came"
+        ),
         Column("transfer_ns", _INT, "time of these nodes behind that"),
     ),
 )
@@ -164,6 +172,12 @@ class ChakraRunNote(Enum):
     issued different numbers of collectives before one of it."""
     MEMORY = "memory"
     """Loads and stores take the time that the files say: there is no model of remote memory."""
+    ROOFLINE = "roofline"
+    """Work of devices takes what its operations and bytes need, whatever its duration."""
+    NO_WORK = "no_work"
+    """With a roofline, work without `num_ops` and `tensor_size` takes the time that the files say; ASTRA-sim stops."""
+    NO_RENDEZVOUS = "no_rendezvous"
+    """No send is so large that it waits for its receive."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,6 +194,7 @@ class ChakraRun:
         networks: what was asked for.
         settings: how collectives are done.
         lanes: what of a rank can run at once.
+        rendezvous_bytes: the size from which on sends wait for their receives; None: none does.
         notes: what the answer rests on.
         findings: findings in the files: of one that is damaged or cut off, the nodes did not run.
     """
@@ -193,6 +208,7 @@ class ChakraRun:
     networks: tuple[Network, ...]
     settings: CollectiveSettings
     lanes: Lanes
+    rendezvous_bytes: int | None
     notes: tuple[ChakraRunNote, ...]
     findings: tuple[Finding, ...] = ()
 

@@ -20,7 +20,7 @@ from tracebraid.chakra.running.results import ChakraRun
 from tracebraid.chakra.running.run_ranks import run_ranks
 from tracebraid.chakra.schema import ChakraRank
 from tracebraid.chakra.wire.reading import read
-from tracebraid.errors import InputError
+from tracebraid.errors import ArgumentError, InputError
 from tracebraid.filesystem.choose import file_system_of
 from tracebraid.filesystem.paths import shown, text_of
 from tracebraid.model.choices import choice
@@ -31,15 +31,24 @@ _NETWORK_FILE = (".yml", ".yaml")
 
 @dataclass(frozen=True)
 class ChakraHardware:
-    """Concurrency within a rank, and the algorithms of collectives.
+    """Concurrency within a rank, the algorithms of collectives, and how messages are sent.
 
     Args:
         lanes: which nodes of a rank run concurrently.
-        settings: algorithms of collectives, or the path of an ASTRA-sim system file.
+        settings: algorithms of collectives and the roofline of work, or the path of an ASTRA-sim system file.
+        rendezvous_bytes: the size in bytes from which on a send waits for its receive; None: none does.
+
+    Raises:
+        ArgumentError: `rendezvous_bytes` is negative.
     """
 
     lanes: Lanes | str = Lanes.ASTRA_SIM
     settings: CollectiveSettings | str | Path = field(default_factory=CollectiveSettings)
+    rendezvous_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rendezvous_bytes is not None and self.rendezvous_bytes < 0:
+            raise ArgumentError(f"sends of {self.rendezvous_bytes} bytes: give a size of 0 bytes or more")
 
 
 def run(
@@ -55,14 +64,17 @@ def run(
         paths: a folder of `PREFIX.RANK.et`, such a prefix, or the files: one for each of the ranks 0, 1, 2, ...
         networks: text such as `"ring,50GB/s,500ns"`, `"switch:8,400,1us+ring:4,25,2us"` or `"measured"`; a network
             file of ASTRA-sim (`.yml`); or a `Network`. None: `"measured"`.
-        hardware: lanes of ranks and algorithms of collectives; None: those of ASTRA-sim's ring example.
-        comm_group: the comm-group file; None: the one in the folder of the files, if there is one.
+        hardware: lanes of ranks, algorithms of collectives, and sends that wait for their receives; None: those of
+            ASTRA-sim's ring example.
+        comm_group: the comm-group file; None: the one beside the files, with `comm_group` in its name or
+            `PREFIX.json`, if there is one.
         progress: called with the share of files read, 0 to 1.
 
     Raises:
         ArgumentError: a network is invalid, or does not fit the job.
         InputError: a file cannot be read, a rank is missing, a node depends on a missing node or on itself in a
-            cycle, or names an unknown group or rank. A deadlock between ranks is an answer: see `waits`.
+            cycle, names an unknown group or rank, or has operations, no duration and no roofline. A deadlock between
+            ranks is an answer: see `waits`.
         MissingLibraryError: protobuf or numba is not installed.
 
     Example::
@@ -78,7 +90,8 @@ def run(
     _refuse_gaps(job)
     findings: list[Finding] = []
     ranks = _read(job, findings, progress)
-    found = run_ranks(ranks, _groups(job.groups_path), known_networks, settings, lanes)
+    groups = _groups(job.groups_path)
+    found = run_ranks(ranks, groups, known_networks, settings, lanes, known.rendezvous_bytes)
     return replace(found, findings=tuple(findings))
 
 

@@ -49,15 +49,17 @@ _IN_ASTRA_SIM = (
 )
 
 
-def notes_of(nodes: RankNodes, networks: Sequence[Network], lanes: Lanes) -> tuple[ChakraRunNote, ...]:
+def notes_of(nodes: RankNodes, hardware: Sequence[Hardware]) -> tuple[ChakraRunNote, ...]:
     """Notes on the assumptions of an answer."""
+    networks, lanes = [each.network for each in hardware], hardware[0].lanes
     kind, collective = nodes.ints("type"), nodes.ints("comm_type")
     is_collective = kind == NodeType.COMM_COLL_NODE
     communicates = kind >= NodeType.COMM_SEND_NODE
     is_modelled = any(not network.is_measured for network in networks)
     is_astra = lanes is Lanes.ASTRA_SIM
     measured = np.maximum(nodes.ints("duration_ns", 0), nodes.ints("duration_micros", 0))
-    is_work = (kind == NodeType.COMP_NODE) & (nodes.ints("duration_ns") >= 0)
+    by_roofline = nodes.is_device_work & nodes.has_operations & hardware[0].settings.roofline
+    is_work = (kind == NodeType.COMP_NODE) & (nodes.ints("duration_ns") >= 0) & ~by_roofline
     broadcasts = is_collective & (collective == CollectiveCommType.BROADCAST)
     others = is_collective & ~np.isin(collective, _IN_ASTRA_SIM)
     holds = {
@@ -71,6 +73,11 @@ def notes_of(nodes: RankNodes, networks: Sequence[Network], lanes: Lanes) -> tup
         ChakraRunNote.NO_COLLECTIVES: not communicates.any(),
         ChakraRunNote.UNNUMBERED_GROUP: is_astra and is_modelled and _mixes_groups(nodes),
         ChakraRunNote.MEMORY: bool(np.isin(kind, (NodeType.MEM_LOAD_NODE, NodeType.MEM_STORE_NODE)).any()),
+        ChakraRunNote.ROOFLINE: bool(by_roofline.any()),
+        ChakraRunNote.NO_WORK: hardware[0].settings.roofline
+        and bool((nodes.is_device_work & ~nodes.has_operations).any()),
+        ChakraRunNote.NO_RENDEZVOUS: hardware[0].rendezvous_bytes is not None
+        and not _waits_for_receive(nodes, hardware[0]).any(),
     }
     return tuple(note for note, is_so in holds.items() if is_so)
 
@@ -122,23 +129,33 @@ def _links(happened: Happened) -> Iterator[tuple[int, int]]:
     row = int(played.end_ns.argmax())
     end = int(played.end_ns[row])
     while row != NEVER:
-        begin = int(played.start_ns[row])
-        slot = int(played.slot[row])
-        shown = row
-        if role[row] in (COLLECTIVE, RECEIVE) and played.last[slot] not in (NEVER, row):
-            last = int(played.last[slot])
-            if role[row] == COLLECTIVE or played.latest_ns[slot] > begin:
-                # What came last is what this waited for.
-                row, begin = last, int(played.start_ns[last])
-        yield shown, end - begin
-        end, row = begin, int(played.cause[row])
+        # What came last is what this waited for.
+        last = _last_of(happened, row)
+        begin = int(played.start_ns[last])
+        yield row, end - begin
+        end, row = begin, int(played.cause[last])
+
+
+def _last_of(happened: Happened, row: int) -> int:
+    """The node that a collective, send or receive waited for; other nodes are their own."""
+    played, role = happened.played, happened.program.role
+    slot, begin = int(played.slot[row]), int(played.start_ns[row])
+    send, receive = (NEVER, NEVER) if slot == NEVER else (int(played.last[slot]), int(played.receive[slot]))
+    if role[row] == COLLECTIVE and send != NEVER:
+        return send
+    if role[row] == SEND and happened.program.rendezvous[row] and played.start_ns[receive] > begin:
+        return receive
+    waits = role[row] == RECEIVE and send != NEVER and played.latest_ns[slot] > begin
+    if waits and not (happened.program.rendezvous[send] and played.start_ns[send] <= begin):
+        return send
+    return row
 
 
 def _parts(happened: Happened, rows: list[int]) -> tuple[list[str], list[str]]:
     """The part and the name of each row."""
     at = np.array(rows, dtype=np.int64)
     communicates, is_host, is_compute = (
-        part[at] for part in (happened.is_communication, happened.is_host, happened.is_compute)
+        part[at] for part in (happened.is_communication, happened.is_host, happened.nodes.is_device_work)
     )
     names = (
         happened.nodes.table.get_column("name").cast(pl.String).gather(rows).fill_null("").to_numpy().copy()
@@ -171,9 +188,11 @@ def _lines(happened: Happened, row: int, at_rank: dict[int, int]) -> Iterator[di
     """A line for each rank that a node waits for."""
     played, role = happened.played, happened.program.role
     slot = int(played.slot[row])
-    if role[row] == RECEIVE:
-        other = int(happened.nodes.ints("comm_src")[row])
-        yield _line(happened, row, Waiting.SEND_MISSING, (other, at_rank.get(other, NEVER)))
+    if role[row] in (SEND, RECEIVE):
+        is_send = role[row] == SEND
+        other = int(happened.nodes.ints("comm_dst" if is_send else "comm_src")[row])
+        why = Waiting.RECEIVE_MISSING if is_send else Waiting.SEND_MISSING
+        yield _line(happened, row, why, (other, at_rank.get(other, NEVER)))
         return
     differs = int(played.differs[slot])
     if differs != NEVER:
@@ -249,7 +268,7 @@ def _rank(happened: Happened, number: int, own: slice) -> dict[str, int]:
         return int((last - first).sum())
 
     compute, host, communication = (
-        part[own] for part in (happened.is_compute, happened.is_host, happened.is_communication)
+        part[own] for part in (happened.nodes.is_device_work, happened.is_host, happened.is_communication)
     )
     finish = int(end.max(initial=0))
     computing = covered(compute)
@@ -318,6 +337,8 @@ def _schema(schema: dict[str, pl.DataType]) -> dict[str, pl.DataType]:
 
 _SHORTEST_NS = 1
 """ASTRA-sim's time of a node whose duration is 0."""
+_MOST_NS = 2.0**62
+"""Longest time of work: a few of them can be added up in 64 bits."""
 _HOST = 0
 _COMPUTE = 1
 _COMMUNICATION = 2
@@ -333,13 +354,15 @@ class Hardware:
 
     Args:
         network: between ranks.
-        settings: how collectives are done.
+        settings: how collectives are done, and the roofline of work.
         lanes: concurrency within a rank.
+        rendezvous_bytes: the size from which on a send waits for its receive; None: none does.
     """
 
     network: Network
     settings: CollectiveSettings
     lanes: Lanes
+    rendezvous_bytes: int | None = None
 
 
 def program_of(nodes: RankNodes, meet: Meetings, hardware: Hardware) -> Program:
@@ -367,8 +390,19 @@ def program_of(nodes: RankNodes, meet: Meetings, hardware: Hardware) -> Program:
     lane = lanes_of(nodes, kind, hardware.lanes)
     return Program(
         role, lane, duration, delivery, nodes.waits, nodes.first, nodes.after,
-        meet.slot, meet.counter, meet.expected, meet.signature, meet.position, plan, rounds_of(plans),
+        meet.slot, meet.counter, meet.expected, meet.signature, meet.position, plan,
+        _waits_for_receive(nodes, hardware), rounds_of(plans),
     )  # fmt: skip
+
+
+def _waits_for_receive(nodes: RankNodes, hardware: Hardware) -> NDArray[np.bool_]:
+    """Return whether each node is a send that waits for its receive."""
+    sends: NDArray[np.bool_] = nodes.ints("type") == NodeType.COMM_SEND_NODE
+    if hardware.rendezvous_bytes is None:
+        return np.zeros(len(sends), dtype=np.bool_)
+    # A size beyond 64 bits is that of no message.
+    least = min(hardware.rendezvous_bytes, np.iinfo(np.int64).max)
+    return sends & (nodes.ints("comm_size", 0) >= least)
 
 
 def lanes_of(nodes: RankNodes, kind: _Ints, lanes: Lanes) -> _Ints:
@@ -391,7 +425,7 @@ def lanes_of(nodes: RankNodes, kind: _Ints, lanes: Lanes) -> _Ints:
 
 
 def _own_ns(nodes: RankNodes, kind: _Ints, hardware: Hardware) -> _Ints:
-    """Durations of nodes from the files; ASTRA-sim reads whole microseconds, and uses 1 ns for 0."""
+    """Durations of nodes from the files, or of a roofline; ASTRA-sim reads whole microseconds, and uses 1 ns for 0."""
     micros = nodes.ints("duration_micros", 0) * NS_PER_US
     exact = nodes.ints("duration_ns")
     if hardware.lanes is not Lanes.ASTRA_SIM:
@@ -400,7 +434,40 @@ def _own_ns(nodes: RankNodes, kind: _Ints, hardware: Hardware) -> _Ints:
         by_file = np.isin(kind, (NodeType.COMM_COLL_NODE, NodeType.COMM_SEND_NODE, NodeType.COMM_RECV_NODE))
         own = np.where(by_file & (exact >= 0) & hardware.network.is_measured, exact, micros)
         own = np.maximum(own, _SHORTEST_NS)
-    return np.where(np.isin(kind, _NO_TIME), 0, np.maximum(own, 0))
+    own = np.where(np.isin(kind, _NO_TIME), 0, np.maximum(own, 0))
+    if hardware.settings.roofline:
+        rows = np.flatnonzero(nodes.is_device_work & nodes.has_operations)
+        own[rows] = _roofline_ns(nodes, rows, hardware.settings)
+    else:
+        _refuse_no_duration(nodes)
+    return own
+
+
+def _roofline_ns(nodes: RankNodes, rows: _Ints, settings: CollectiveSettings) -> _Ints:
+    """Time of work by its operations and bytes, in the arithmetic of ASTRA-sim (Workload.cc, Roofline.cc).
+
+    Work without bytes takes no time there. Where it divides 0 by 0, work without operations takes that of its bytes.
+    """
+    operations, moved = (nodes.ints(name)[rows].astype(np.float64) for name in ("num_ops", "tensor_size"))
+    bytes_per_s, peak_per_s = settings.memory_bytes_per_ns * 1e9, settings.peak_tflops * 1e12
+    intensity = operations / np.maximum(moved, 1)
+    per_s = np.minimum(bytes_per_s * intensity, peak_per_s)
+    seconds = np.where(operations > 0, operations / np.maximum(per_s, 1e-300), moved / bytes_per_s)
+    return np.where(moved > 0, np.minimum(seconds * 1e9, _MOST_NS), 0).astype(np.int64)
+
+
+def _refuse_no_duration(nodes: RankNodes) -> None:
+    """Raise InputError if work has operations and no duration: it would take no time."""
+    timed = (nodes.ints("duration_micros", 0) > 0) | (nodes.ints("duration_ns") >= 0)
+    rows = np.flatnonzero(nodes.is_device_work & ~timed & (nodes.ints("num_ops") > 0))
+    if len(rows):
+        others = f", and so have {len(rows) - 1:,} other nodes" if len(rows) > 1 else ""
+        raise nodes.problem(
+            int(rows[0]),
+            f"it has operations (num_ops) and no duration{others}",
+            'Name a system file with --system that has "roofline-enabled": 1, "peak-perf" (TFLOPS) and "local-mem-bw" '
+            "(GB/s), as ASTRA-sim needs it for these files",
+        )
 
 
 def _put_collectives(
@@ -457,11 +524,12 @@ def run_ranks(
     networks: Sequence[Network],
     settings: CollectiveSettings,
     lanes: Lanes,
+    rendezvous_bytes: int | None = None,
 ) -> ChakraRun:
     """Run ranks on networks, one after another."""
     nodes = all_nodes(ranks)
     meet = meetings(nodes, groups)
-    hardware = [Hardware(network, settings, lanes) for network in networks]
+    hardware = [Hardware(network, settings, lanes, rendezvous_bytes) for network in networks]
     happened = [_happened(nodes, meet, each) for each in hardware]
     tables = {
         table.name: _together(
@@ -469,7 +537,7 @@ def run_ranks(
         )
         for table, make in _TABLES.items()
     }
-    notes = notes_of(nodes, networks, lanes)
+    notes = notes_of(nodes, hardware)
     return ChakraRun(
         runs=_runs(happened, [network.name for network in networks], tables[CHAKRA_RUN_RANKS.name]),
         ranks=tables[CHAKRA_RUN_RANKS.name],
@@ -480,6 +548,7 @@ def run_ranks(
         networks=tuple(networks),
         settings=settings,
         lanes=lanes,
+        rendezvous_bytes=rendezvous_bytes,
         notes=notes,
     )
 

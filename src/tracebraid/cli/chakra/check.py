@@ -9,7 +9,7 @@ from rich.text import Text
 
 from tracebraid import chakra
 from tracebraid.chakra.checking.lint import Simulator
-from tracebraid.chakra.reporting import chakra_check_data, chakra_verdict, lint_text
+from tracebraid.chakra.reporting import chakra_check_data, chakra_verdict, lint_lines
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import progress, say, say_json
@@ -41,6 +41,6 @@ def check(
     if json:
         say_json(chakra_check_data(checked))
     else:
-        say(*(Text(lint_text(finding)) for finding in checked.findings), Text(chakra_verdict(checked)))
+        say(*map(Text, lint_lines(checked)), Text(chakra_verdict(checked)))
     if not checked.runs:
         raise typer.Exit(1)

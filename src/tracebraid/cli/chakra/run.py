@@ -12,6 +12,7 @@ from tracebraid.chakra.running.network import Lanes
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import output_width, progress, say, say_error, say_findings, say_json
+from tracebraid.model.amounts import bytes_of_text
 
 _TOP = 10
 """Default number of printed rows of each table."""
@@ -40,7 +41,17 @@ def run(
     system: Annotated[
         str | None,
         typer.Option(
-            "--system", metavar="FILE", help="ASTRA-sim's system file: chunks and algorithms of collectives."
+            "--system",
+            metavar="FILE",
+            help="ASTRA-sim's system file: chunks and algorithms of collectives, and the roofline of work.",
+        ),
+    ] = None,
+    rendezvous: Annotated[
+        str | None,
+        typer.Option(
+            "--rendezvous",
+            metavar="BYTES",
+            help="Sends of at least this size, such as 64KiB, wait for their receive; 0: all. By default none does.",
         ),
     ] = None,
     comm_group: Annotated[
@@ -55,7 +66,11 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="Print all of the answer as JSON.")] = False,
 ) -> None:
     """Simulate .et files on a network, as ASTRA-sim would: times of ranks and steps. Exit code 1 if ranks deadlock."""
-    hardware = chakra.ChakraHardware(lanes) if system is None else chakra.ChakraHardware(lanes, system)
+    hardware = chakra.ChakraHardware(
+        lanes,
+        chakra.CollectiveSettings() if system is None else system,
+        None if rendezvous is None else bytes_of_text(rendezvous),
+    )
     with progress("reading") as update:
         found = chakra.run(paths, *(network or ()), hardware=hardware, comm_group=comm_group, progress=update)
     if json:
