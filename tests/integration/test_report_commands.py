@@ -404,7 +404,7 @@ def test_python_takes_paths_jobs_and_linked_traces(runs: dict[str, Path]) -> Non
     assert tracebraid.diff(job, linked).steps.equals(by_path.steps)
     assert by_path.verdict is Verdict.SLOWER
     several = tracebraid.diff(
-        [job, runs["base2"], str(runs["base3"])], [linked, runs["longer1"], runs["longer2"]]
+        [job, runs["base2"], str(runs["base3"])], [linked, runs["longer2"], runs["longer3"]]
     )
     assert several.is_slower(0.05)
     assert "difference_ns" in repr(by_path)
