@@ -36,7 +36,7 @@ def check(found: Comparison) -> None:
 @pytest.mark.parametrize("name", sorted(ALL))
 def test_no_real_trace_differs_from_itself(real_traces: Path, name: str) -> None:
     profile = profile_of(real_traces / ALL[name])
-    found = compare([profile], [profile])
+    found = compare([[profile]], [[profile]])
     check(found)
     assert found.changed_ops.is_empty()
     assert found.changed_kernels.is_empty()
@@ -50,7 +50,7 @@ def test_any_two_real_traces_are_compared(real_traces: Path, name: str) -> None:
     names = sorted(ALL)
     other = names[(names.index(name) + 1) % len(names)]
     a, b = (profile_of(real_traces / ALL[key]) for key in (name, other))
-    found, swapped = compare([a], [b]), compare([b], [a])
+    found, swapped = compare([[a]], [[b]]), compare([[b]], [[a]])
     check(found)
     check(swapped)
     assert found.difference_ns == -swapped.difference_ns
@@ -58,7 +58,7 @@ def test_any_two_real_traces_are_compared(real_traces: Path, name: str) -> None:
 
 def test_a_model_on_two_devices_is_matched_by_its_modules(real_traces: Path) -> None:
     a, b = (profile_of(real_traces / ALL[f"{name}_qwen_stack_memory"]) for name in ("h100", "mi300x"))
-    found = compare([a], [b])
+    found = compare([[a]], [[b]])
     matched = found.ops.filter(pl.col("matched_by").is_not_null())
     assert matched.height >= 0.9 * found.ops.height
     exact = matched.filter(pl.col("matched_by") == MatchedBy.PATH_AND_SHAPES.value)
@@ -74,7 +74,7 @@ def test_a_model_on_two_devices_is_matched_by_its_modules(real_traces: Path) -> 
 
 def test_ranks_of_one_job_run_one_program(real_traces: Path) -> None:
     a, b = (profile_of(real_traces / ALL[name]) for name in sorted(DLRM)[:2])
-    found = compare([a], [b])
+    found = compare([[a]], [[b]])
     check(found)
     assert CautionCode.PROGRAMS_DIFFER not in {caution.code for caution in found.cautions}
     rest = found.parts.filter(pl.col("part") == DiffPart.REST.value)

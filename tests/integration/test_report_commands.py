@@ -17,6 +17,7 @@ from urllib.request import urlopen
 import pytest
 
 import tracebraid
+from tests.cases import cases
 from tests.integration.command import Done, fail, run, run_process
 from tests.integration.running import ended, started
 from tests.planted import write_ranks
@@ -129,7 +130,7 @@ def test_diff_writes_a_page_and_its_json(traces: Path, tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "")
         assert (tmp_path / name).is_file()
     gate = run("diff", traces, traces, "-o", tmp_path / "gate.html", "--fail-on-regression", "5%")
-    assert gate.returncode == 1
+    assert gate.returncode == NOT_JUDGED
     assert (tmp_path / "gate.html").is_file()
     assert run("diff", traces, traces, "-o", tmp_path / "diff.html").returncode != 0
     assert run("diff", traces, traces, "-o", tmp_path / "x.html", "--json").returncode != 0
@@ -187,6 +188,7 @@ def test_a_port_that_there_is_not_is_wrong_usage(tmp_path: Path) -> None:
 # --- `tracebraid diff` as people and CI run it -------------------------------------------------------
 
 
+NOT_JUDGED = 3
 STEPS = [2 * GEMM_NS + 100 * number for number in range(8)]
 PLAIN = Program()
 
@@ -207,6 +209,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         folders[name] = root / name
         folders[name].mkdir()
         program.scene(steps).write(folders[name])
+    for name, shares in {"base": (0, 4, -4), "equal": (1, -3, 3), "longer": (200, 205, 195)}.items():
+        for number, share in enumerate(shares, 1):
+            folder = folders[f"{name}{number}"] = root / f"{name}{number}"
+            folder.mkdir()
+            PLAIN.scene([round(ns * (1 + share / 1000)) for ns in STEPS]).write(folder)
     folders["job"] = root / "job"
     folders["job"].mkdir()
     for rank in range(2):
@@ -228,14 +235,62 @@ def codes(found: dict[str, Any]) -> set[str]:
     return {caution["code"] for caution in found["cautions"]}
 
 
-@pytest.mark.full
-def test_the_gate_is_open_for_the_same_program_and_shut_for_a_slower_one(runs: dict[str, Path]) -> None:
-    gate = ("--fail-on-regression", "5%")
-    assert run("diff", runs["plain"], runs["again"], *gate).returncode == 0
-    assert run("diff", runs["plain"], runs["slower"], *gate).returncode == 1
-    assert run("diff", runs["slower"], runs["plain"], *gate).returncode == 0
-    assert run("diff", runs["plain"], runs["slower"], "--fail-on-regression", "50 %").returncode == 0
-    assert run("diff", runs["plain"], runs["slower"]).returncode == 0
+GATE = ("--fail-on-regression", "5%")
+BASE = ("base1", "base2", "base3")
+EQUAL, LONGER = (tuple(f"{name}{number}" for number in (1, 2, 3)) for name in ("equal", "longer"))
+
+
+@pytest.mark.full(keep=3)
+@cases(
+    "words, code, outcome",
+    {
+        "the same program": ((*BASE, "--", *EQUAL, *GATE), 0, GateOutcome.PASSED),
+        "a slower program": ((*BASE, "--", *LONGER, *GATE), 1, GateOutcome.REGRESSION),
+        "two of each": ((*BASE[:2], "--", *LONGER[:2], *GATE), NOT_JUDGED, GateOutcome.NOT_JUDGED),
+        "a faster program": ((*LONGER, "--", *BASE, *GATE), 0, GateOutcome.PASSED),
+        "slower within a higher limit": (
+            ("--fail-on-regression", "50 %", *BASE, "--", *LONGER),
+            0,
+            GateOutcome.PASSED,
+        ),
+        "one of each": (("plain", "slower", *GATE), NOT_JUDGED, GateOutcome.NOT_JUDGED),
+        "one of each, with --": (("plain", "--", "slower", *GATE), NOT_JUDGED, GateOutcome.NOT_JUDGED),
+        "one against three": (("plain", "--", *LONGER, *GATE), NOT_JUDGED, GateOutcome.NOT_JUDGED),
+        "no gate": ((*BASE, "--", *LONGER), 0, None),
+    },
+)
+def test_the_gate_judges_captures_and_has_an_exit_code_for_each_outcome(
+    runs: dict[str, Path], words: tuple[str, ...], code: int, outcome: GateOutcome | None
+) -> None:
+    arguments = [runs.get(word, word) for word in words]
+    done = run("diff", *arguments)
+    assert done.returncode == code
+    assert ("error" in done.stderr) == (code != 0)
+    found = data_of(*arguments)
+    assert found.get("regression", {"outcome": None})["outcome"] == (outcome and outcome.value)
+    sides = "".join(row["run"] for row in found["captures"])
+    assert sides == "a" * sides.count("a") + "b" * sides.count("b")
+    assert len(sides) == sum(word in runs for word in words)
+
+
+@cases(
+    "words",
+    {
+        "no capture of A": ("--", "base1"),
+        "no capture of B": ("base1", "base2", "--"),
+        "one capture": ("base1",),
+        "three captures without --": ("base1", "base2", "longer1"),
+        "the same capture twice": ("base1", "base1", "--", "longer1"),
+        "the same capture on both sides": ("base1", "base2", "--", "base1"),
+        "other world sizes on a side": ("job", "larger", "--", "job"),
+    },
+)
+def test_captures_that_cannot_be_compared_are_wrong_usage(
+    runs: dict[str, Path], words: tuple[str, ...]
+) -> None:
+    done = run("diff", *(runs.get(word, word) for word in words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr
 
 
 @pytest.mark.full
@@ -243,7 +298,7 @@ def test_a_gate_of_too_few_steps_cannot_judge_and_does_not_pass(runs: dict[str, 
     for pair in ((runs["plain"], runs["short"]), (runs["short"], runs["plain"])):
         assert run("diff", *pair).returncode == 0
         done = run("diff", *pair, "--fail-on-regression", "5%")
-        assert done.returncode == 1
+        assert done.returncode == NOT_JUDGED
         assert "error" in done.stderr
         found = data_of(*pair, "--fail-on-regression", "5%")
         assert found["can_judge"] is False
@@ -256,9 +311,9 @@ def test_a_gate_of_too_few_steps_cannot_judge_and_does_not_pass(runs: dict[str, 
 @pytest.mark.parametrize(
     ("a", "b", "verdict", "outcome"),
     [
-        ("plain", "again", Verdict.NO_DIFFERENCE_FOUND, GateOutcome.PASSED),
-        ("plain", "slower", Verdict.SLOWER, GateOutcome.REGRESSION),
-        ("slower", "plain", Verdict.FASTER, GateOutcome.PASSED),
+        ("plain", "again", Verdict.NO_DIFFERENCE_FOUND, GateOutcome.NOT_JUDGED),
+        ("plain", "slower", Verdict.SLOWER, GateOutcome.NOT_JUDGED),
+        ("slower", "plain", Verdict.FASTER, GateOutcome.NOT_JUDGED),
     ],
 )
 def test_the_verdict_is_a_code(
@@ -280,7 +335,6 @@ def test_json_has_all_tables_and_its_parts_add_up(runs: dict[str, Path]) -> None
         (DiffChange.ADDED.value, "dropout_kernel")
     ]
     assert "regression" not in found
-    assert data_of(runs["plain"], runs["slower"], "--fail-on-regression", "5%")["regression"]["is_slower"]
 
 
 def test_the_report_names_what_changed(runs: dict[str, Path]) -> None:
@@ -348,7 +402,11 @@ def test_python_takes_paths_jobs_and_linked_traces(runs: dict[str, Path]) -> Non
     by_path = tracebraid.diff(runs["plain"], str(runs["slower"]))
     job, linked = tracebraid.open(runs["plain"]), tracebraid.open(runs["slower"])[0]
     assert tracebraid.diff(job, linked).steps.equals(by_path.steps)
-    assert by_path.is_slower(0.05)
+    assert by_path.verdict is Verdict.SLOWER
+    several = tracebraid.diff(
+        [job, runs["base2"], str(runs["base3"])], [linked, runs["longer2"], runs["longer3"]]
+    )
+    assert several.is_slower(0.05)
     assert "difference_ns" in repr(by_path)
 
 

@@ -273,7 +273,7 @@ def sums(found: Comparison) -> tuple[int, ...]:
 def test_parts_add_up_and_exchanged_runs_negate(first: Scene, second: Scene) -> None:
     a, b = profile(first), profile(second)
     check_equal_runs(first, a)
-    found, swapped = compare([a], [b]), compare([b], [a])
+    found, swapped = compare([[a]], [[b]]), compare([[b]], [[a]])
     assert sums(found) == found.steps.select(_SUMS).row(0)
     assert found.difference_ns == -swapped.difference_ns
     assert sorted(found.parts.get_column("difference_ns")) == sorted(
@@ -298,7 +298,7 @@ def test_parts_add_up_and_exchanged_runs_negate(first: Scene, second: Scene) -> 
 
 def check_equal_runs(scene: Scene, a: RankProfile) -> None:
     """A run does not differ from itself, however often it is linked."""
-    found = compare([a], [profile(scene)])
+    found = compare([[a]], [[profile(scene)]])
     for table in (found.steps, found.parts, found.ops, found.kernels):
         assert set(table.get_column("difference_ns")) <= {0}
         assert not table.get_column("significant").any()

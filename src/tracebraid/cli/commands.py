@@ -45,15 +45,22 @@ class Group(Enum):
     REPLACEMENT = "Drop-in replacements, with the options of the originals"
 
 
-def command(group: Group, place: int, *needs: Extra | Needs, **settings: Any) -> Callable[[F], F]:
+BETWEEN_SIDES = "\0"
+"""Argument in place of `--` of a command with two sides; no argument of a shell has this character."""
+
+
+def command(
+    group: Group, place: int, *needs: Extra | Needs, two_sides: bool = False, **settings: Any
+) -> Callable[[F], F]:
     """Declare the command of a function of its name, above all other decorators.
 
     Its group, its place there, and its docstring are read from the source for the help, without importing it. The
-    extras that it `needs` are checked before its work begins; `settings` are those of its context, see Typer.
+    extras that it `needs` are checked before its work begins; `settings` are those of its context, see Typer. With
+    `two_sides`, `--` divides its arguments and does not end its options.
     """
 
     def declare(function: F) -> F:
-        vars(function)["__command__"] = (needs, settings)
+        vars(function)["__command__"] = (needs, two_sides, settings)
         return function
 
     return declare
@@ -119,6 +126,15 @@ class _Checked(TyperCommand):
     """A command that first checks that its extras are installed; a wrong argument is wrong usage."""
 
     needs: tuple[Extra | Needs, ...] = ()
+    two_sides: bool = False
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See Typer's."""
+        if self.two_sides and "--" in args:
+            place = args.index("--")
+            args = [*args[:place], BETWEEN_SIDES, *args[place + 1 :]]
+        found: list[str] = super().parse_args(ctx, args)
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         """See Typer's."""
@@ -190,11 +206,11 @@ def _imported(declared: Command) -> Any:
     if declared.own:
         return get_command(_group(declared))
     function = getattr(importlib.import_module(declared.module), declared.name.replace("-", "_"))
-    needs, settings = function.__command__
+    needs, two_sides, settings = function.__command__
     single = typer.Typer(**_SETTINGS)
     single.command(declared.name, cls=_Checked, context_settings=settings)(function)
     made: Any = get_command(single)
-    made.needs = needs
+    made.needs, made.two_sides = needs, two_sides
     return made
 
 

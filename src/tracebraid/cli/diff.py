@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tracebraid import api
-from tracebraid.cli.commands import Extra, Group, command
+from tracebraid.cli.commands import BETWEEN_SIDES, Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, path_or_url, with_job_options
 from tracebraid.cli.output import (
     exit_if_unreadable,
@@ -22,22 +22,30 @@ from tracebraid.cli.output import (
     say_worst_gap,
 )
 from tracebraid.cli.report import is_page, report_target
+from tracebraid.model.engine import Job
 from tracebraid.model.questions import GateOutcome
-from tracebraid.reports.diff import diff_data, diff_parts_for_people
+from tracebraid.reports.diff import diff_data, diff_parts_for_people, gate_line
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*%\s*")
 
 
-@command(Group.COMPARE, 1, lambda options: (Extra.REPORT,) if is_page(options["out"]) else ())
+_NOT_JUDGED = 3
+"""Exit code of a gate that cannot judge."""
+_SIDES = "tracebraid diff A B, or with several captures tracebraid diff A1 A2 A3 -- B1 B2 B3"
+
+
+@command(Group.COMPARE, 1, lambda options: (Extra.REPORT,) if is_page(options["out"]) else (), two_sides=True)
 @with_job_options
 def diff(
-    a: Annotated[
-        str,
+    paths: Annotated[
+        list[str],
         typer.Argument(
-            metavar="A", help="Baseline: a folder of traces, or one Kineto trace.", parser=path_or_url
+            metavar="A... [--] B...",
+            help="The baseline and the run to compare with it: a folder of traces or one Kineto trace of each, or "
+            "several captures of each on both sides of --.",
+            parser=path_or_url,
         ),
     ],
-    b: Annotated[str, typer.Argument(metavar="B", help="The run to compare with A.", parser=path_or_url)],
     job_options: JobOptions,
     with_doubtful: Annotated[
         bool,
@@ -51,8 +59,9 @@ def diff(
         typer.Option(
             "--fail-on-regression",
             metavar="PERCENT",
-            help="For CI: exit with 1 if steps of B are slower by more than this, such as 5%, and chance does not "
-            "explain it; also with too few steps (fewer than 6 of each run) to judge.",
+            help="For CI: exit with 1 if steps of B are slower by more than this, such as 5%, and the differences "
+            "between captures of one run do not explain it; with 3 if that cannot be judged, as with fewer than 3 "
+            "captures of each.",
         ),
     ] = None,
     top: Annotated[
@@ -65,20 +74,31 @@ def diff(
     ] = None,
     title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
 ) -> None:
-    """Compare two runs: whether steps are slower, the sources of the difference, changed ops and kernels."""
+    """Compare two runs: whether steps are slower, the sources of the difference, changed ops and kernels.
+
+    Several captures of each run show how much captures of one program differ: tracebraid diff A1 A2 A3 -- B1 B2 B3.
+
+    Exit code with --fail-on-regression: 0 not slower, 1 slower (or bad input), 3 cannot be judged.
+    """
     target = None if out is None else report_target(out, False, False)
     if json and target is not None:
         raise typer.BadParameter(
             "--json goes to standard output: drop it, and let the file of -o end in .html or .json"
         )
     limit = None if fail_on_regression is None else _share(fail_on_regression)
+    a, b = _sides(paths)
+    count = len(a) + len(b)
     with progress("reading") as update:
-        first = job_options.open(a, lambda share: update(share / 2))
-        second = job_options.open(b, lambda share: update(0.5 + share / 2))
-        found = api.diff(first, second, with_doubtful)
-    findings = [*first.findings, *second.findings]
+
+        def opened(number: int, path: str) -> Job:
+            return job_options.open(path, lambda share: update((number + share) / count))
+
+        jobs = [opened(number, path) for number, path in enumerate([*a, *b])]
+        found = api.diff(jobs[: len(a)], jobs[len(a) :], with_doubtful)
+    findings = [finding for job in jobs for finding in job.findings]
     if target is not None:
-        target.show(api.comparison_report(found, title or f"{a} against {b}", limit=limit, findings=findings))
+        runs = " against ".join(", ".join(side) for side in (a, b))
+        target.show(api.comparison_report(found, title or runs, limit=limit, findings=findings))
         say_findings(findings)
     elif json:
         say_json(diff_data(found, findings, limit))
@@ -87,21 +107,25 @@ def diff(
         findings = say_worst_gap(findings)
         say(*diff_parts_for_people(found, top, width), width=width)
         say_findings(findings)
-    fails = limit is not None and _fails(found.gate(limit), limit)
-    if fails:
-        raise typer.Exit(1)
+    if limit is not None and (outcome := found.gate(limit)) is not GateOutcome.PASSED:
+        note(f"error: {gate_line(found, limit)}")
+        raise typer.Exit(1 if outcome is GateOutcome.REGRESSION else _NOT_JUDGED)
     exit_if_unreadable(findings)
 
 
-def _fails(outcome: GateOutcome, limit: float) -> bool:
-    if outcome is GateOutcome.REGRESSION:
-        note(f"error: a step is slower by more than {limit * 100:g} %")
-    elif outcome is GateOutcome.NOT_JUDGED:
-        note(
-            "error: cannot judge whether steps are slower: too few steps count, or they resemble each other too "
-            "much; record 20 or more of each run after warm-up, such as by tracebraid capture --active 20"
-        )
-    return outcome is not GateOutcome.PASSED
+def _sides(paths: list[str]) -> tuple[list[str], list[str]]:
+    """Split the arguments at `--`; two need none."""
+    if BETWEEN_SIDES in paths:
+        place = paths.index(BETWEEN_SIDES)
+        a, b = paths[:place], paths[place + 1 :]
+    elif len(paths) == 2:
+        a, b = paths[:1], paths[1:]
+    else:
+        raise typer.BadParameter(f"give A and B, and -- between them if one has several captures: {_SIDES}")
+    for name, side in (("A", a), ("B", b)):
+        if not side:
+            raise typer.BadParameter(f"no capture of {name}: {_SIDES}")
+    return a, b
 
 
 def _share(text: str) -> float:

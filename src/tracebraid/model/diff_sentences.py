@@ -9,6 +9,13 @@ CAUTION_SENTENCES: dict[CautionCode, str] = {
     CautionCode.EMPTY: "{run} contains no work to compare",
     CautionCode.NO_STEPS: "{run} has no annotation {annotation}: its whole trace is a single sample, so no difference "
     "of times can be told from chance; call profiler.step() in the loop, or name another with --annotation",
+    CautionCode.DOUBTFUL_STEPS: "all steps of {run} are warm-up or doubtful, and count for want of others: the gate "
+    "does not judge them; see tracebraid analyze validity, and record more steps",
+    CautionCode.STEPS_LEFT_OUT: "steps of {run} that are not counted, {reason}: {steps}",
+    CautionCode.OTHER_STEPS: "{run} and {other} have no step in common ({steps}; {other_steps}): a program may run "
+    "faster or slower later; record the same steps",
+    CautionCode.FEW_CAPTURES: "{a} and {b} captures are too few to tell a difference of the programs from that of "
+    "their runs: record {least} or more of each",
     CautionCode.FEW_STEPS: "{a} and {b} steps are too few to tell a difference of times from chance; "
     "6 of each run are the least, 20 are good: record more, such as by tracebraid capture --active 20",
     CautionCode.RANKS_UNPAIRED: "ranks in only one run are skipped: {only_a} of a, {only_b} of b",

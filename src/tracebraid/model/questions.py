@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from statistics import NormalDist
 
 import polars as pl
 
 from tracebraid.model import notebook
 from tracebraid.model.analysis import Family, Need
-from tracebraid.model.answers import DIFF_PARTS, DIFF_STEPS, DiffChange
+from tracebraid.model.answers import DIFF_CAPTURES, DIFF_LEFT_OUT, DIFF_PARTS, DIFF_STEPS, DiffChange
 from tracebraid.model.answers.job import ADVICE, MetricLack
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.finding import Finding
@@ -273,6 +275,15 @@ class Advice:
         return self.items.is_empty() and set(needing) <= set(self.unavailable)
 
 
+LEAST_CAPTURES = 3
+"""Minimum captures of each run: with two, Student's quantile of 98 % is 7.0 to 31.8, with three 3.7 to 7.0."""
+CAPTURES_ALPHA = 0.02
+"""Probability of a false alarm where captures are the sample, half of it that equal programs are called slower.
+
+Steps are tested at 0.27 %, but captures are few: with three of each run and 4 degrees of freedom, a difference must be
+5.4 times their standard deviation at 0.27 %, and 3.1 times at 2 %."""
+
+
 class Verdict(Enum):
     """Verdict of a comparison: whether a step of b is longer than one of a."""
 
@@ -283,7 +294,7 @@ class Verdict(Enum):
     NO_DIFFERENCE_FOUND = "no-difference-found"
     """Chance explains the difference, which is not to say that there is none: see the interval."""
     NOT_JUDGED = "not-judged"
-    """There are too few steps, or they depend too much on each other, to tell any difference from chance."""
+    """There are too few steps or captures, or steps depend too much on each other, to tell a difference from chance."""
 
 
 class GateOutcome(Enum):
@@ -292,7 +303,7 @@ class GateOutcome(Enum):
     PASSED = "passed"
     REGRESSION = "regression"
     NOT_JUDGED = "not-judged"
-    """No regression could have been found: a gate that cannot judge must not pass."""
+    """The captures neither show a regression nor would have shown each: a gate that cannot judge must not pass."""
 
 
 class CautionCode(Enum):
@@ -301,6 +312,10 @@ class CautionCode(Enum):
     SAME_FILES = "same-files"
     EMPTY = "empty"
     NO_STEPS = "no-steps"
+    DOUBTFUL_STEPS = "doubtful-steps"
+    STEPS_LEFT_OUT = "steps-left-out"
+    OTHER_STEPS = "other-steps"
+    FEW_CAPTURES = "few-captures"
     FEW_STEPS = "few-steps"
     RANKS_UNPAIRED = "ranks-unpaired"
     WORLD_SIZES_DIFFER = "world-sizes-differ"
@@ -341,6 +356,8 @@ class Comparison:
         settings: `DIFF_SETTINGS`: what the runs were made with.
         cautions: what to know before believing it.
         findings: findings in the files.
+        captures: `DIFF_CAPTURES`: the captures of each run.
+        left_out: `DIFF_LEFT_OUT`: steps that are not counted, and why.
     """
 
     steps: pl.DataFrame
@@ -350,6 +367,8 @@ class Comparison:
     settings: pl.DataFrame
     cautions: tuple[Caution, ...] = ()
     findings: tuple[Finding, ...] = ()
+    captures: pl.DataFrame = field(default_factory=DIFF_CAPTURES.empty)
+    left_out: pl.DataFrame = field(default_factory=DIFF_LEFT_OUT.empty)
 
     def __repr__(self) -> str:
         """Return a short description."""
@@ -380,8 +399,13 @@ class Comparison:
         return bool(self.steps.item(0, "significant"))
 
     @property
+    def is_of_captures(self) -> bool:
+        """Return whether captures are the sample; if not, steps of one capture of each run are."""
+        return self.captures.height > 2
+
+    @property
     def can_judge(self) -> bool:
-        """Return whether there are enough steps for any difference to be significant."""
+        """Return whether there are enough steps, or captures, for any difference to be significant."""
         return self.steps.item(0, "low_ns") is not None
 
     @property
@@ -396,12 +420,39 @@ class Comparison:
     def gate(self, share: float) -> GateOutcome:
         """Evaluate a gate that fails on regressions beyond a share.
 
+        Captures are its sample: it judges three or more of each run. It is passed if they would have shown a
+        slowdown by that share, or show that there is none: half their interval, or its upper end, is at most the share.
+
         Args:
-            share: such as 0.05 for 5 %.
+            share: such as 0.05 for 5 %, of a's median step.
         """
-        if not self.can_judge:
+        row = self.steps.row(0, named=True)
+        is_doubtful = self.captures.get_column("doubtful").any()
+        if not self.is_of_captures or not self.can_judge or is_doubtful or not row["median_a_ns"]:
             return GateOutcome.NOT_JUDGED
-        return GateOutcome.REGRESSION if self.is_slower(share) else GateOutcome.PASSED
+        if row["significant"] and row["low_ns"] > 0 and row["shift_share"] > share:
+            return GateOutcome.REGRESSION
+        limit_ns = share * row["median_a_ns"]
+        shows = (row["high_ns"] - row["low_ns"]) / 2 <= limit_ns or row["high_ns"] <= limit_ns
+        return GateOutcome.PASSED if shows else GateOutcome.NOT_JUDGED
+
+    def captures_needed(self, share: float) -> int | None:
+        """Return about how many captures of each run find a slowdown by a share, as these vary.
+
+        n = 2 (z s / share)² + z² / 4 with the spread s and the normal quantile z of `CAPTURES_ALPHA`, at half power
+        (Guenther, "Sample size formulas for normal theory t tests", The American Statistician 35, 1981).
+
+        Args:
+            share: such as 0.05 for 5 %, of a's median step.
+
+        Returns:
+            The number; None: how much captures vary is unknown, or the share is 0.
+        """
+        spread: float | None = self.steps.item(0, "spread_share")
+        if spread is None or share <= 0:
+            return None
+        z = NormalDist().inv_cdf(1 - CAPTURES_ALPHA / 2)
+        return max(LEAST_CAPTURES, math.ceil(2 * (z * spread / share) ** 2 + z**2 / 4))
 
     @property
     def changed_ops(self) -> pl.DataFrame:
@@ -416,14 +467,13 @@ class Comparison:
     def is_slower(self, share: float) -> bool:
         """Return whether the steps of b are slower than those of a by more than a share of them, with confidence.
 
-        The difference is significant, its interval lies above 0, and its estimate above the share of a's median.
+        The difference of three or more captures of each run is significant, its interval lies above 0, and its
+        estimate above the share of a's median.
 
         Args:
             share: such as 0.05 for 5 %.
         """
-        row = self.steps.row(0, named=True)
-        known = row["significant"] and row["low_ns"] is not None and row["shift_share"] is not None
-        return bool(known and row["low_ns"] > 0 and row["shift_share"] > share)
+        return self.gate(share) is GateOutcome.REGRESSION
 
 
 class Unit(str, Enum):

@@ -15,7 +15,14 @@ from tracebraid.model.diff_sentences import caution_sentence
 from tracebraid.model.finding import Finding
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, percent
-from tracebraid.model.questions import Caution, CautionCode, Comparison
+from tracebraid.model.questions import (
+    CAPTURES_ALPHA,
+    LEAST_CAPTURES,
+    Caution,
+    CautionCode,
+    Comparison,
+    GateOutcome,
+)
 from tracebraid.reports.fitted_table import Head, captioned, fitted_table
 from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.names import shortened
@@ -184,6 +191,30 @@ def ranks_table(found: Comparison, top: int, width: int) -> Table | None:
     return _with_rest(fitted_table("By rank", heads, rows, width, kept=4), ranks.height, top)
 
 
+def captures_table(found: Comparison, top: int, width: int) -> Table | None:
+    """Tabulate the captures, if a run has several: how much those of one run differ is the noise of the comparison."""
+    if not found.is_of_captures:
+        return None
+    rows = [
+        [
+            f"{row['run']} {row['capture']}",
+            _ABSENT if row["median_ns"] is None else duration(row["median_ns"]),
+            f"{row['steps']:,}",
+            f"{row['left_out']:,}",
+            row["path"] or "",
+        ]
+        for row in found.captures.head(top).iter_rows(named=True)
+    ]
+    heads = [
+        Head("capture", "left"),
+        Head("typical step"),
+        Head("steps"),
+        Head("left out"),
+        Head("path", "left", shortens=True),
+    ]
+    return _with_rest(fitted_table("By capture", heads, rows, width, kept=3), found.captures.height, top)
+
+
 def settings_table(found: Comparison, width: int) -> Table | None:
     """Tabulate the settings that differ between the runs."""
     differing = found.settings.filter(pl.col("differs"), ~pl.col("setting").is_in(_OF_EVERY_RUN))
@@ -254,17 +285,24 @@ def _with_rest(table: Table, rows: int, top: int, hidden: int = 0) -> Table:
 
 _OF_A_RUN = (CautionCode.PROFILER_COST, CautionCode.PROFILER_OVERHEAD)
 """Cautions about a single run, whose sentences fit both runs."""
+_ONE_CAPTURE = "With one capture of each, how much captures of one program differ is unknown."
 _NOT_LISTED = "Ops and kernels of different programs are not compared; --json has them."
 
 
 def diff_data(found: Comparison, findings: Sequence[Finding], limit: float | None) -> dict[str, Any]:
     """Return a comparison as plain data for JSON."""
     tables = {
-        name: rows_data(getattr(found, name)) for name in ("steps", "parts", "ops", "kernels", "settings")
+        name: rows_data(getattr(found, name))
+        for name in ("steps", "parts", "ops", "kernels", "settings", "captures", "left_out")
     }
     regression = {}
     if limit is not None:
-        gate = {"limit": limit, "outcome": found.gate(limit).value, "is_slower": found.is_slower(limit)}
+        gate = {
+            "limit": limit,
+            "outcome": found.gate(limit).value,
+            "is_slower": found.is_slower(limit),
+            "captures_needed": found.captures_needed(limit),
+        }
         regression = {"regression": gate}
     return {
         "verdict": found.verdict.value,
@@ -290,7 +328,11 @@ def diff_parts_for_people(found: Comparison, top: int, width: int) -> list[Text 
     lines = [Text(printable(f"note: {caution_sentence(caution)}")) for caution in _merged(found.cautions)]
     verdict = Text(verdict_line(found))
     if any(caution.code is CautionCode.PROGRAMS_DIFFER for caution in found.cautions):
-        tables = [parts_table(found, width, details=False), settings_table(found, width)]
+        tables = [
+            parts_table(found, width, details=False),
+            captures_table(found, top, width),
+            settings_table(found, width),
+        ]
         return [lines[0], verdict, Text(""), *_known(tables), Text(_NOT_LISTED), *lines[1:]]
     tables = [
         parts_table(found, width),
@@ -298,6 +340,7 @@ def diff_parts_for_people(found: Comparison, top: int, width: int) -> list[Text 
         changed_kernels_table(found, top, width),
         slower_ops_table(found, top, width),
         ranks_table(found, top, width),
+        captures_table(found, top, width),
         settings_table(found, width),
     ]
     return [verdict, Text(""), *_known(tables), *lines]
@@ -326,12 +369,50 @@ def verdict_line(found: Comparison) -> str:
     share = "" if row["difference_share"] is None else f", {_signed_percent(row['difference_share'])}"
     line = f"Step time: {duration(row['a_ns'])} -> {duration(row['b_ns'])} ({signed(row['difference_ns'])}{share})"
     steps = f"{row['steps_a']} and {row['steps_b']} steps"
+    if found.is_of_captures:
+        sample = f"{row['captures_a']} and {row['captures_b']} captures of {steps}"
+        above, confidence, unknown = "more than captures of one program differ", "98 %", ""
+    else:
+        sample, above, confidence = steps, "more than chance among steps", "99.73 %"
+        unknown = f" {_ONE_CAPTURE}"
     if row["low_ns"] is None:
-        return f"{line}. Significance cannot be judged from {steps}."
+        return f"{line}. Significance cannot be judged from {sample}.{unknown}"
     shift, low, high = (signed(row[name]) for name in ("shift_ns", "low_ns", "high_ns"))
     interval = f"a typical step {shift}, between {low} and {high}"
-    verdict = "more than chance" if row["significant"] else "not significant"
-    return f"{line}: {verdict}; {interval} with 99.73 % confidence, by {steps}."
+    verdict = above if row["significant"] else "not significant"
+    return f"{line}: {verdict}; {interval} with {confidence} confidence, by {sample}.{unknown}"
+
+
+def gate_line(found: Comparison, limit: float) -> str:
+    """State the outcome of a gate; where it cannot judge, why, and what to record."""
+    outcome, share = found.gate(limit), f"{limit * 100:g} %"
+    row = found.steps.row(0, named=True)
+    if outcome is GateOutcome.PASSED:
+        return f"no slowdown by more than {share} is found: {_resolution(row)}"
+    if outcome is GateOutcome.REGRESSION:
+        return f"a step is slower by more than {share}"
+    cannot = f"cannot judge whether a step is slower by more than {share}"
+    a, b = (found.captures.filter(pl.col("run") == run).height for run in "ab")
+    if min(a, b) < LEAST_CAPTURES:
+        return (
+            f"{cannot}: of {a} and {b} captures it is unknown how much captures of one program differ; record "
+            f"{LEAST_CAPTURES} or more of each, as in tracebraid diff A1 A2 A3 -- B1 B2 B3"
+        )
+    if found.captures.get_column("doubtful").any():
+        return f"{cannot}: all steps of a capture are warm-up or doubtful; record it again, with more steps"
+    if not found.can_judge or not row["median_a_ns"]:
+        return f"{cannot}: a capture has no steps that count; record {LEAST_CAPTURES} or more with steps of each run"
+    needed = found.captures_needed(limit)
+    more = "" if needed is None else f"{needed:,} of each, or "
+    return f"{cannot}: {_resolution(row)}; record {more}on a quieter machine"
+
+
+def _resolution(row: dict[str, Any]) -> str:
+    half = (row["high_ns"] - row["low_ns"]) / 2 / row["median_a_ns"]
+    return (
+        f"{row['captures_a']} and {row['captures_b']} captures, which vary by {percent(row['spread_share'])} within a "
+        f"run, prove differences from {percent(half)} on at a level of {CAPTURES_ALPHA * 50:g} %"
+    )
 
 
 def _signed_percent(share: float) -> str:

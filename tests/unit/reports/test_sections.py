@@ -211,10 +211,10 @@ def test_verdict_gate_cautions_and_findings_have_codes(found: Comparison) -> Non
     report = comparison_report(replace(found, cautions=(few,)), limit=0.05, findings=[cut])
     notes = _notes(report)
     assert notes[found.verdict.value] is Level.WARNING
-    assert found.gate(0.05) is GateOutcome.REGRESSION
-    assert notes[GateOutcome.REGRESSION.value] is Level.ERROR
+    assert found.gate(0.05) is GateOutcome.NOT_JUDGED
+    assert notes[GateOutcome.NOT_JUDGED.value] is Level.ERROR
     assert {CautionCode.FEW_STEPS.value, FindingCode.TRUNCATED.value} <= set(notes)
-    assert GateOutcome.REGRESSION.value not in _notes(comparison_report(found))
+    assert GateOutcome.NOT_JUDGED.value not in _notes(comparison_report(found))
 
 
 @pytest.mark.slow
@@ -236,7 +236,7 @@ def test_ranks_are_compared_in_a_chart() -> None:
     for factor in (1.0, 1.2):
         linked = [Program().scene([int(ns * factor) for ns in STEPS], rank, 2).linked() for rank in range(2)]
         runs.append([rank_profile(rank) for rank in linked])
-    report = comparison_report(compare(runs[0], runs[1]))
+    report = comparison_report(compare([runs[0]], [runs[1]]))
     chart = next(part for part in report.sections[0].parts if isinstance(part, Chart))
     assert chart.frames["bars"].height == 2
 

@@ -56,8 +56,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_CODES = (0, 1, 2)
-"""Documented exit codes: well, bad input or a missed threshold, and wrong usage."""
+_CODES = (0, 1, 2, 3)
+"""Documented exit codes: well, bad input or a missed threshold, wrong usage, and a gate that cannot judge."""
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ from typing import Any
 
 import polars as pl
 
+from tracebraid.analysis.compare.captures import Capture
 from tracebraid.analysis.compare.profiles import RankProfile
-from tracebraid.model.answers import DiffSetting
-from tracebraid.model.questions import Caution, CautionCode, Comparison
+from tracebraid.model.answers import DiffSetting, LeftOut
+from tracebraid.model.printable import encodable
+from tracebraid.model.questions import LEAST_CAPTURES, Caution, CautionCode, Comparison
 
 EVENT_COST_NS = 1000
 """Cost of recording a host event: about 1 µs.
@@ -25,6 +27,8 @@ _OVERHEAD_SHARE = 0.01
 """Minimum share of a step to report the profiler's own events: the size of a typical difference."""
 _MATCHED_SHARE = 0.5
 """Share of the time of ops that are in both runs below which the runs are of different programs."""
+_STEPS_NAMED = 4
+"""Maximum steps that a caution names; `diff_left_out` has all."""
 _RECORDED = (
     DiffSetting.RECORD_SHAPES,
     DiffSetting.WITH_STACK,
@@ -36,13 +40,22 @@ _RECORDED = (
 def cautions(
     found: Comparison,
     settings: pl.DataFrame,
-    given: Sequence[Sequence[RankProfile]],
-    compared: Sequence[Sequence[RankProfile]],
+    given: Sequence[Capture],
+    compared: Sequence[Sequence[Capture]],
 ) -> tuple[Caution, ...]:
-    """Find reasons other than the program for differences, in the order of `CautionCode`."""
+    """Find reasons other than the program for differences, in the order of `CautionCode`.
+
+    Args:
+        found: the comparison.
+        settings: `DIFF_SETTINGS`.
+        given: the first capture of each run, with all its ranks.
+        compared: the captures of each run, with the ranks that are compared.
+    """
     values = {row["setting"]: row for row in settings.iter_rows(named=True)}
     noticed = [
         *_of_steps(found, compared),
+        *_of_captures(found),
+        *_of_other_steps(compared),
         *_of_ranks(given, values),
         *_of_settings(values),
         *_of_profiler(found, values),
@@ -53,16 +66,64 @@ def cautions(
     return tuple(sorted(noticed, key=lambda caution: order.index(caution.code)))
 
 
-def _of_steps(found: Comparison, compared: Sequence[Sequence[RankProfile]]) -> Iterator[Caution]:
+def _of_steps(found: Comparison, compared: Sequence[Sequence[Capture]]) -> Iterator[Caution]:
     row = found.steps.row(0, named=True)
-    for run, ranks in zip("ab", compared, strict=True):
+    with_steps = True
+    for run, captures in zip("ab", compared, strict=True):
+        without = [n for n, capture in enumerate(captures, 1) if not all(rank.has_steps for rank in capture)]
+        with_steps &= not without
         if not row[f"{run}_ns"]:
             yield Caution(CautionCode.EMPTY, {"run": run})
-        elif not all(rank.has_steps for rank in ranks):
-            yield Caution(CautionCode.NO_STEPS, {"run": run, "annotation": ranks[0].annotation})
-    with_steps = all(rank.has_steps for ranks in compared for rank in ranks)
-    if row["low_ns"] is None and with_steps and not _is_drifting(row):
+        else:
+            for number in without:
+                details = {
+                    "run": _run(found, run, number),
+                    "annotation": captures[number - 1][0].annotation,
+                }
+                yield Caution(CautionCode.NO_STEPS, details)
+    if found.is_of_captures and min(row["captures_a"], row["captures_b"]) < LEAST_CAPTURES:
+        few = {"a": row["captures_a"], "b": row["captures_b"], "least": LEAST_CAPTURES}
+        yield Caution(CautionCode.FEW_CAPTURES, few)
+    elif not found.is_of_captures and row["low_ns"] is None and with_steps and not _is_drifting(row):
         yield Caution(CautionCode.FEW_STEPS, {"a": row["steps_a"], "b": row["steps_b"]})
+
+
+def _of_captures(found: Comparison) -> Iterator[Caution]:
+    """Steps of each capture that are not counted, and captures of which none should be."""
+    groups = found.left_out.group_by("run", "capture", "reason", "doubt", maintain_order=True)
+    for (run, number, reason, doubt), rows in groups:
+        steps = rows.get_column("step").to_list()
+        more = len(steps) - _STEPS_NAMED
+        details = {
+            "run": _run(found, str(run), number),
+            "reason": f"{reason} ({doubt})" if reason == LeftOut.DOUBTFUL.value else reason,
+            "steps": ", ".join(encodable(step or "") for step in steps[:_STEPS_NAMED])
+            + (f" and {more:,} more" if more > 0 else ""),
+        }
+        yield Caution(CautionCode.STEPS_LEFT_OUT, details)
+    for row in found.captures.filter("doubtful").iter_rows(named=True):
+        yield Caution(CautionCode.DOUBTFUL_STEPS, {"run": _run(found, row["run"], row["capture"])})
+
+
+def _of_other_steps(compared: Sequence[Sequence[Capture]]) -> Iterator[Caution]:
+    """Captures that share no step with the first of a: of another phase of the program."""
+    captures = [
+        (f"{run} {number}" if len(of_run) > 1 else run, steps)
+        for run, of_run in zip("ab", compared, strict=True)
+        for number, capture in enumerate(of_run, 1)
+        if (steps := capture[0].windows.get_column("step").drop_nulls().unique(maintain_order=True).to_list())
+    ]
+    for run, steps in captures[1:]:
+        first, of_first = captures[0]
+        if not set(steps) & set(of_first):
+            spans = (f"{encodable(some[0])} to {encodable(some[-1])}" for some in (of_first, steps))
+            names = dict(zip(("steps", "other_steps"), spans, strict=True))
+            yield Caution(CautionCode.OTHER_STEPS, {"run": first, "other": run, **names})
+
+
+def _run(found: Comparison, run: str, number: object) -> str:
+    """Name a run, or its capture where it has several."""
+    return f"{run} {number}" if found.captures.filter(pl.col("run") == run).height > 1 else run
 
 
 def _of_ranks(given: Sequence[Sequence[RankProfile]], values: dict[str, dict[str, str]]) -> Iterator[Caution]:
@@ -141,7 +202,8 @@ def _of_noise(found: Comparison) -> Iterator[Caution]:
 
 
 def _is_drifting(row: dict[str, Any]) -> bool:
-    return bool(row["effective_steps"] < row["steps_a"] + row["steps_b"])
+    effective = row["effective_steps"]
+    return bool(effective is not None and effective < row["steps_a"] + row["steps_b"])
 
 
 def _percent(share: float) -> str:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.compare.captures import Capture, refuse_mixed
 from tracebraid.analysis.compare.cautions import cautions
-from tracebraid.analysis.compare.profiles import RankProfile, RunProfile, run_profile
+from tracebraid.analysis.compare.profiles import RankProfile, RunProfile, pooled, run_profile
 from tracebraid.analysis.compare.u_test import (
     RowsOfRun,
     Tested,
+    alpha_of,
     change_of_counts,
     diff_steps,
     holm,
@@ -23,8 +26,11 @@ from tracebraid.analysis.compare.u_test import (
     significance_columns,
     tested_pairs,
 )
+from tracebraid.errors import ArgumentError
 from tracebraid.model.answers import (
+    DIFF_CAPTURES,
     DIFF_KERNELS,
+    DIFF_LEFT_OUT,
     DIFF_OPS,
     DIFF_PARTS,
     DIFF_SETTINGS,
@@ -360,23 +366,55 @@ _TIES = [
 ]
 
 
-def compare(
-    a: Sequence[RankProfile],
-    b: Sequence[RankProfile],
-    with_doubtful: bool = False,
-) -> Comparison:
-    """Compare two runs by the profiles of their ranks."""
-    pairs = paired(a, b)
-    ranks = [first for first, _ in pairs], [second for _, second in pairs]
+def compare(a: Sequence[Capture], b: Sequence[Capture], with_doubtful: bool = False) -> Comparison:
+    """Compare two runs by the profiles of the ranks of their captures.
+
+    Raises:
+        ArgumentError: the runs have no rank in common, or the captures of one do not belong together.
+    """
+    refuse_mixed(a, b)
+    captures = _in_common(a, b)
+    ranks = [[rank for capture in run for rank in capture] for run in captures]
     shapes = _known_in_both(DiffSetting.RECORD_SHAPES, *ranks)
     modules = all(
         any(rank.positions.get_column("module").is_not_null().any() for rank in run) for run in ranks
     )
-    runs = [run_profile(run, shapes, modules, with_doubtful) for run in ranks]
-    found = compare_runs(*runs)
+    runs = [
+        pooled([run_profile(capture, shapes, modules, with_doubtful) for capture in run]) for run in captures
+    ]
     settings = diff_settings(ranks, runs)
-    noticed = cautions(found, settings, (a, b), ranks)
-    return Comparison(found.steps, found.parts, found.ops, found.kernels, settings, noticed)
+    left_out = pl.concat(
+        run.left_out.select(pl.lit(name).alias("run"), pl.col("capture") + 1, "step", "reason", "doubt")
+        for name, run in zip("ab", runs, strict=True)
+    )
+    found = replace(
+        compare_runs(*runs),
+        settings=settings,
+        captures=DIFF_CAPTURES.conform(
+            pl.concat(_captures(*of_run) for of_run in zip("ab", runs, captures, strict=True))
+        ),
+        left_out=DIFF_LEFT_OUT.conform(left_out),
+    )
+    return replace(found, cautions=cautions(found, settings, (a[0], b[0]), captures))
+
+
+def _captures(name: str, run: RunProfile, captures: Sequence[Capture]) -> pl.DataFrame:
+    """The captures of a run: `model.answers.DIFF_CAPTURES`."""
+    counts = run.left_out.get_column("capture")
+    spans = run.by_capture(run.spans.sum(axis=0, keepdims=True))
+    rows = [
+        {
+            "run": name,
+            "capture": number + 1,
+            "path": captures[number][0].settings[DiffSetting.PATH],
+            "steps": steps,
+            "left_out": int((counts == number).sum()),
+            "median_ns": float(np.median(spans[number])) / len(run.ranks) if steps else None,
+            "doubtful": doubtful,
+        }
+        for number, (steps, doubtful) in enumerate(zip(run.steps_of_captures, run.doubtful, strict=True))
+    ]
+    return pl.DataFrame(rows, schema=DIFF_CAPTURES.polars_schema())
 
 
 def compare_runs(a: RunProfile, b: RunProfile) -> Comparison:
@@ -400,7 +438,7 @@ def compare_runs(a: RunProfile, b: RunProfile) -> Comparison:
         corrected,
         strict=True,
     ):
-        frame = frame.with_columns(*shift_columns(tested), *significance_columns(p))
+        frame = frame.with_columns(*shift_columns(tested), *significance_columns(p, alpha_of(a, b)))
         if table is DIFF_OPS:
             frame = frame.filter(pl.col("in_a") | pl.col("in_b"))
         else:
@@ -410,11 +448,15 @@ def compare_runs(a: RunProfile, b: RunProfile) -> Comparison:
     return Comparison(diff_steps(a, b), tables[1], tables[0], tables[2], pl.DataFrame())
 
 
-def paired(a: Sequence[RankProfile], b: Sequence[RankProfile]) -> list[tuple[RankProfile, RankProfile]]:
-    """Ranks of equal number; two runs of a single rank each are compared whatever these are."""
-    of_b = {rank.rank: rank for rank in b}
-    found = [(rank, of_b[rank.rank]) for rank in a if rank.rank in of_b]
-    return [(a[0], b[0])] if not found and len(a) == len(b) == 1 else found
+def _in_common(a: Sequence[Capture], b: Sequence[Capture]) -> list[list[Capture]]:
+    """The captures of both runs with the ranks of all; those of a single rank each are compared whatever these are."""
+    if all(len(capture) == 1 for capture in (*a, *b)):
+        return [list(a), list(b)]
+    common = set.intersection(*({rank.rank for rank in capture} for capture in (*a, *b)))
+    if not common:
+        ranks = [", ".join(str(rank.rank) for rank in run[0]) or "none" for run in (a, b)]
+        raise ArgumentError(f"the runs have no rank in common: ranks {ranks[0]} of a, and {ranks[1]} of b")
+    return [[[rank for rank in capture if rank.rank in common] for capture in run] for run in (a, b)]
 
 
 def _known_in_both(setting: DiffSetting, a: Sequence[RankProfile], b: Sequence[RankProfile]) -> bool:

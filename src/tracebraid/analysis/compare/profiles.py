@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.answering import doubtful_steps
 from tracebraid.analysis.device import device_events, event_columns, fetched, rows_of_events
 from tracebraid.analysis.host.host_rows import host_rows, thread_timelines
 from tracebraid.analysis.host.host_trees import host_names
@@ -21,7 +20,8 @@ from tracebraid.analysis.time.breakdown import HOST, Cover, cover_of, owned, ste
 from tracebraid.analysis.time.idle.idle_parts import contexts_of_parts, idle_parts, in_codes
 from tracebraid.analysis.time.step_times import warm_up
 from tracebraid.analysis.time.step_windows import in_windows, step_windows, windows_of
-from tracebraid.model.answers import DiffPart, DiffSetting
+from tracebraid.analysis.validity import validity
+from tracebraid.model.answers import DiffPart, DiffSetting, LeftOut
 from tracebraid.model.category import Category, Role
 from tracebraid.model.device_peaks import COMMUNICATION, COMPUTE, MEMORY, WAIT
 from tracebraid.model.expressions import as_text
@@ -362,7 +362,7 @@ class RankProfile:
         settings: the recording settings.
         has_steps: whether the annotation exists; if not, the whole trace is a single window.
         has_device: whether any work ran on a device.
-        windows: the steps in their order: window, step, span_ns, warmup, doubtful.
+        windows: the steps in their order: window, step, span_ns, warmup, doubt (null: none).
         positions: call sites of ops, see `op_positions`.
         ops: by position (a row of `positions`) and window: count, host_ns, kernels, device_ns.
         kernels: by position (-1: launched by no op), window, kernel and kind: count, ns.
@@ -401,6 +401,7 @@ def rank_profile(linked: LinkedTrace) -> RankProfile:
     key = ["position", "window", "part", "cause", "host_activity"]
     on_host = steps if has_steps else windows
     span = windows.get_column("end_ns") - windows.get_column("start_ns")
+    doubts = validity(linked).group_by("step").agg(pl.col("doubt").first().cast(pl.String))
     return RankProfile(
         linked.rank,
         settings_of(linked, span, steps),
@@ -412,11 +413,8 @@ def rank_profile(linked: LinkedTrace) -> RankProfile:
                 "step": windows.get_column("step"),
                 "span_ns": span,
                 "warmup": warm_up((on_host.get_column("end_ns") - on_host.get_column("start_ns")).to_numpy()),
-                "doubtful": windows.get_column("step").is_in(
-                    doubtful_steps(linked).implode(), nulls_equal=True
-                ),
             }
-        ),
+        ).join(doubts, on="step", how="left", nulls_equal=True, maintain_order="left"),
         positions,
         _ops(linked, of_row, calls, kernels),
         kernels,
@@ -485,14 +483,16 @@ def _ops(
 
 @dataclass(frozen=True, eq=False)
 class RunProfile:
-    """Profile of all ranks. A sample is a step, summed over all ranks in integers.
+    """Profile of all ranks of one or more captures. A sample is a step, summed over all ranks in integers.
 
     Args:
         ranks: the ranks, in order.
-        has_steps: whether samples are steps; if not, there is one: the whole trace.
+        has_steps: whether samples are steps; if not, there is one of each capture: the whole trace.
         has_device: whether any work ran on a device.
         samples: number of steps that are counted.
-        left_out: number of steps that are not.
+        steps_of_captures: of these, those of each capture, whose samples are consecutive.
+        doubtful: of each capture, whether all its steps are warm-up or doubtful, and count for want of others.
+        left_out: steps that are not counted: capture (from 0), step, reason, doubt.
         spans: ranks x samples: lengths of the steps.
         positions: distinct call sites of ops, in the order of first calls.
         ops: by position and sample, see `RankProfile`.
@@ -504,7 +504,9 @@ class RunProfile:
     has_steps: bool
     has_device: bool
     samples: int
-    left_out: int
+    steps_of_captures: tuple[int, ...]
+    doubtful: tuple[bool, ...]
+    left_out: pl.DataFrame
     spans: _Ints
     positions: pl.DataFrame
     ops: pl.DataFrame
@@ -516,16 +518,20 @@ class RunProfile:
         """Divisor of a total for the mean of a step and rank."""
         return max(1, self.samples * len(self.ranks))
 
+    def by_capture(self, values: _Ints) -> list[_Ints]:
+        """Split rows x samples by capture."""
+        return np.split(values, np.cumsum(self.steps_of_captures)[:-1], axis=1)
+
 
 def run_profile(
     ranks: Sequence[RankProfile], with_shapes: bool, with_modules: bool, with_doubtful: bool
 ) -> RunProfile:
-    """Ranks as one run.
+    """Ranks of a capture as one run.
 
     A step counts that is in all ranks, by its name and occurrence, else by its number, and that is neither warm-up nor
     doubtful in any; where none is left, all count.
     """
-    chosen = _chosen(ranks, with_doubtful)
+    chosen, left_out, doubtful = _chosen(ranks, with_doubtful)
     samples = chosen[0].height if chosen else 0
     dropped = [] if with_shapes else ["input_dims", "input_types"]
     dropped += [] if with_modules else ["module"]
@@ -544,12 +550,46 @@ def run_profile(
         all(rank.has_steps for rank in ranks),
         any(rank.has_device for rank in ranks),
         samples,
-        max((rank.windows.height for rank in ranks), default=0) - samples,
+        (samples,),
+        (doubtful,),
+        left_out,
         np.array(spans, dtype=np.int64).reshape(-1, samples),
         positions,
         summed("ops"),
         summed("kernels", "kernel", "kind"),
         summed("parts", "part", "cause", "host_activity"),
+    )
+
+
+def pooled(runs: Sequence[RunProfile]) -> RunProfile:
+    """Captures of the same ranks as one run, with the steps of all as samples."""
+    if len(runs) == 1:
+        return runs[0]
+    positions, numbers = _numbered([run.positions for run in runs], [])
+    begins = np.cumsum([0, *(run.samples for run in runs)])
+
+    def together(name: str) -> pl.DataFrame:
+        frames = []
+        for run, number, begin in zip(runs, numbers, begins[:-1].tolist(), strict=True):
+            frame: pl.DataFrame = getattr(run, name)
+            of_run = np.r_[number.to_numpy(), _NO_POSITION][frame.get_column("position").to_numpy()]
+            position = pl.Series("position", of_run, dtype=pl.Int64)
+            frames.append(frame.with_columns(position, pl.col("sample") + begin))
+        return pl.concat(frames)
+
+    return RunProfile(
+        runs[0].ranks,
+        all(run.has_steps for run in runs),
+        any(run.has_device for run in runs),
+        int(begins[-1]),
+        tuple(steps for run in runs for steps in run.steps_of_captures),
+        tuple(doubtful for run in runs for doubtful in run.doubtful),
+        pl.concat(run.left_out.with_columns(pl.lit(n).alias("capture")) for n, run in enumerate(runs)),
+        np.concatenate([run.spans for run in runs], axis=1),
+        positions,
+        together("ops"),
+        together("kernels"),
+        together("parts"),
     )
 
 
@@ -566,9 +606,14 @@ def _numbered(frames: list[pl.DataFrame], dropped: list[str]) -> tuple[pl.DataFr
     return unique, [frame.get_column("number") for frame in found]
 
 
-def _chosen(ranks: Sequence[RankProfile], with_doubtful: bool) -> list[pl.DataFrame]:
-    """The windows of each rank that count, in an order that is the same for all."""
-    counts = pl.lit(value=True) if with_doubtful else ~pl.col("doubtful")
+def _chosen(
+    ranks: Sequence[RankProfile], with_doubtful: bool
+) -> tuple[list[pl.DataFrame], pl.DataFrame, bool]:
+    """Choose the windows of each rank that count, in an order that is the same for all.
+
+    Also returns the steps that do not count, and whether those that do are all warm-up or doubtful.
+    """
+    counts = pl.lit(value=True) if with_doubtful else pl.col("doubt").is_null()
     frames = [
         rank.windows.with_columns(
             pl.int_range(pl.len()).over("step").alias("occurrence"),
@@ -581,13 +626,46 @@ def _chosen(ranks: Sequence[RankProfile], with_doubtful: bool) -> list[pl.DataFr
         good = common
         for frame in frames:
             good = good.join(frame.filter("counts").select(key), on=key, how="semi", nulls_equal=True)
-        common = common if good.is_empty() else good
-        if not common.is_empty():
-            return [
-                common.join(frame, on=key, how="left", nulls_equal=True, maintain_order="left")
+        chosen = common if good.is_empty() else good
+        if not chosen.is_empty():
+            windows = [
+                chosen.join(frame, on=key, how="left", nulls_equal=True, maintain_order="left")
                 for frame in frames
             ]
-    return [frame.clear() for frame in frames]
+            return windows, _left_out(frames, key, chosen), good.is_empty()
+    return [frame.clear() for frame in frames], _left_out(frames, ["window"]), False
+
+
+def _left_out(frames: list[pl.DataFrame], key: list[str], chosen: pl.DataFrame | None = None) -> pl.DataFrame:
+    """The steps that do not count, with the reason: `RunProfile.left_out`."""
+    missing, warm_up = pl.col("ranks") < len(frames), pl.col("warmup")
+    steps = (
+        pl.concat(frames)
+        .group_by(key, maintain_order=True)
+        .agg(
+            pl.col("step").first().alias("name"),
+            pl.len().alias("ranks"),
+            pl.col("warmup").any(),
+            pl.col("doubt").drop_nulls().first(),
+        )
+    )
+    if chosen is not None:
+        steps = steps.join(chosen, on=key, how="anti", nulls_equal=True, maintain_order="left")
+    reason = (
+        pl.when(missing)
+        .then(pl.lit(LeftOut.NOT_ON_ALL_RANKS.value))
+        .when(warm_up)
+        .then(pl.lit(LeftOut.WARM_UP.value))
+        .otherwise(pl.lit(LeftOut.DOUBTFUL.value))
+    )
+    columns = (
+        pl.lit(0).alias("capture"),
+        pl.col("name").alias("step"),
+        reason.alias("reason"),
+        pl.col("doubt"),
+    )
+    found: pl.DataFrame = steps.select(columns)
+    return found
 
 
 def _in_all(frames: list[pl.DataFrame], key: list[str]) -> pl.DataFrame:

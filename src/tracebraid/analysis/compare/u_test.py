@@ -3,6 +3,9 @@
 The test is Mann and Whitney's U (1947), the estimate and its interval are Hodges and Lehmann's (1963): they assume no
 distribution, and a few steps that are slow for reasons of their own do not hide a difference. Where successive steps
 resemble each other, both are those of the fewer independent steps that they are worth (see `dependence`).
+
+Steps are samples of one capture, and do not show how much captures of one program differ. Where a run has several
+captures, these are the sample, each with its median (see `captures.welch`).
 """
 
 from __future__ import annotations
@@ -15,9 +18,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from tracebraid.analysis.compare.captures import spread, welch
 from tracebraid.analysis.compare.profiles import RunProfile
 from tracebraid.analysis.distributions import student_quantile, student_within
 from tracebraid.model.answers import DIFF_STEPS
+from tracebraid.model.questions import CAPTURES_ALPHA
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -148,11 +153,11 @@ class Tested:
     """Difference of the second sample from the first, by row.
 
     Args:
-        shift: the median of the differences of all pairs.
+        shift: the median of the differences of all pairs; of captures the difference of means.
         low: lower end of the interval of `shift`; NaN: the samples are too small for any.
         high: its upper end.
-        p: probability of a U that is as far off, if both samples are of one distribution.
-        effective: number of independent steps that both samples are worth.
+        p: probability of samples that are as far off, if both are of one distribution; NaN: of too few captures.
+        effective: number of independent steps that both samples are worth; NaN: captures are the sample.
     """
 
     shift: _Floats
@@ -364,7 +369,7 @@ def change_of_counts(a: RowsOfRun, b: RowsOfRun) -> _Bools:
 def tested_pairs(a: RowsOfRun, b: RowsOfRun, wanted: _Bools) -> Tested:
     """Each row's shift for a step and rank, with its interval and its probability; NaN if it is not wanted."""
     rows = np.flatnonzero(wanted)
-    tested = compare_rows(a.ns[rows], b.ns[rows])
+    tested = compare_samples((a.run, a.ns[rows]), (b.run, b.ns[rows]))
     ranks = max(1, len(a.run.ranks))
     found = [np.full(len(wanted), np.nan) for _ in range(5)]
     times = (tested.shift / ranks, tested.low / ranks, tested.high / ranks)
@@ -381,10 +386,37 @@ def shift_columns(tested: Tested) -> list[pl.Series]:
     ]
 
 
-def significance_columns(p: _Floats) -> list[pl.Series]:
+def significance_columns(p: _Floats, alpha: float) -> list[pl.Series]:
     """`p` and `significant`; null for NaN."""
     known = pl.Series("p", p, dtype=pl.Float64).fill_nan(None)
-    return [known, (known <= ALPHA).alias("significant")]
+    return [known, (known <= alpha).alias("significant")]
+
+
+def are_captures_the_sample(a: RunProfile, b: RunProfile) -> bool:
+    """Return whether a run has several captures."""
+    return max(len(a.steps_of_captures), len(b.steps_of_captures)) > 1
+
+
+def alpha_of(a: RunProfile, b: RunProfile) -> float:
+    """Probability of a false alarm in a comparison of two runs."""
+    return CAPTURES_ALPHA if are_captures_the_sample(a, b) else ALPHA
+
+
+def compare_samples(a: tuple[RunProfile, _Ints], b: tuple[RunProfile, _Ints]) -> Tested:
+    """Compare the rows of two matrices, rows x samples of these runs: by steps, or by captures if there are several."""
+    if not are_captures_the_sample(a[0], b[0]):
+        return compare_rows(a[1], b[1])
+    first, second = medians_of_captures(*a), medians_of_captures(*b)
+    if not (a[0].has_steps and b[0].has_steps):
+        # A trace is as long as its recording: the lengths of two say nothing about the program.
+        first = second = first[:, :0]
+    return Tested(*welch(first, second), np.full(len(first), np.nan))
+
+
+def medians_of_captures(run: RunProfile, values: _Ints) -> _Floats:
+    """The median of each row over the steps of each capture: rows x captures that have steps."""
+    found = [np.median(part, axis=1) for part in run.by_capture(values) if part.shape[1]]
+    return np.stack(found, axis=1) if found else np.empty((len(values), 0))
 
 
 def diff_steps(a: RunProfile, b: RunProfile) -> pl.DataFrame:
@@ -393,24 +425,39 @@ def diff_steps(a: RunProfile, b: RunProfile) -> pl.DataFrame:
     The time of a job's step is the mean of its ranks: it is what parts of ranks add up to, and needs no common clock.
     """
     first, second = (np.concatenate([run.spans.sum(axis=0, keepdims=True), run.spans]) for run in (a, b))
-    tested = compare_rows(first, second)
+    tested = compare_samples((a, first), (b, second))
     counts = [len(a.ranks), *[1] * len(a.ranks)]
+    several = are_captures_the_sample(a, b)
+    medians = [medians_of_captures(run, spans) for run, spans in ((a, first), (b, second))]
+    spreads = spread(*medians)
     found = pl.concat(
-        _row(first[row], second[row], tested.row(row), ranks) for row, ranks in enumerate(counts)
+        _row(
+            first[row],
+            second[row],
+            tested.row(row),
+            ranks,
+            [float(of_run[row].mean()) if of_run.shape[1] else None for of_run in medians],
+            float(spreads[row]),
+            alpha_of(a, b),
+        )
+        for row, ranks in enumerate(counts)
     )
     depends = {
-        f"autocorrelation_{run}": autocorrelations(spans) for run, spans in (("a", first), ("b", second))
+        f"autocorrelation_{run}": np.full(len(counts), np.nan) if several else autocorrelations(spans)
+        for run, spans in (("a", first), ("b", second))
     }
     ranks = pl.Series("rank", [None, *a.ranks], dtype=pl.Int64)
     return DIFF_STEPS.conform(
         found.with_columns(
             ranks,
-            *(pl.Series(name, values, dtype=pl.Float64) for name, values in depends.items()),
-            pl.Series("effective_steps", tested.effective, dtype=pl.Float64),
+            *(pl.Series(name, values, dtype=pl.Float64).fill_nan(None) for name, values in depends.items()),
+            pl.Series("effective_steps", tested.effective, dtype=pl.Float64).fill_nan(None),
             pl.lit(a.samples).alias("steps_a"),
             pl.lit(b.samples).alias("steps_b"),
-            pl.lit(a.left_out).alias("left_out_a"),
-            pl.lit(b.left_out).alias("left_out_b"),
+            pl.lit(a.left_out.height).alias("left_out_a"),
+            pl.lit(b.left_out.height).alias("left_out_b"),
+            pl.lit(medians[0].shape[1]).alias("captures_a"),
+            pl.lit(medians[1].shape[1]).alias("captures_b"),
         )
     )
 
@@ -420,9 +467,17 @@ def mean_span(spans: _Ints, divisor: int) -> int:
     return int(spans.sum()) // max(1, divisor)
 
 
-def _row(first: _Ints, second: _Ints, tested: Tested, ranks: int) -> pl.DataFrame:
+def _row(
+    first: _Ints,
+    second: _Ints,
+    tested: Tested,
+    ranks: int,
+    medians: list[float | None],
+    spread_ns: float,
+    alpha: float,
+) -> pl.DataFrame:
     mean_a, mean_b = (mean_span(spans, len(spans) * ranks) for spans in (first, second))
-    medians = [float(np.median(spans)) / ranks if len(spans) else None for spans in (first, second)]
+    medians = [None if median is None else median / ranks for median in medians]
     shift, low, high = (
         (column / ranks) if column.is_not_null().all() else column for column in shift_columns(tested)
     )
@@ -442,5 +497,6 @@ def _row(first: _Ints, second: _Ints, tested: Tested, ranks: int) -> pl.DataFram
             "low_ns": low,
             "high_ns": high,
             "shift_share": pl.Series([shift_share], dtype=pl.Float64),
+            "spread_share": pl.Series([spread_ns / ranks / median if median else None], dtype=pl.Float64),
         }
-    ).with_columns(significance_columns(tested.p))
+    ).with_columns(pl.col("spread_share").fill_nan(None), *significance_columns(tested.p, alpha))

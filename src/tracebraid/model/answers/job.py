@@ -459,20 +459,35 @@ class DiffSetting(Enum):
     """Share of the step in which the device is idle because the host is late."""
 
 
+class LeftOut(Enum):
+    """Reason why a step does not count in a comparison."""
+
+    NOT_ON_ALL_RANKS = "not-on-all-ranks"
+    WARM_UP = "warm-up"
+    DOUBTFUL = "doubtful"
+    """`validity` doubts its figures on some rank."""
+
+
 _SHIFT = (
     Column(
         "shift_ns",
         Kind.FLOAT,
         "estimate of the difference of a typical step (Hodges and Lehmann): the median of all differences of pairs; "
-        "null: it is in one run only",
+        "of several captures the difference of the means of their medians; null: it is in one run only, or no sample",
     ),
-    Column("low_ns", Kind.FLOAT, "lower end of its interval of 99.73 %; null: there are too few steps"),
+    Column(
+        "low_ns",
+        Kind.FLOAT,
+        "lower end of its interval of 99.73 %, of several captures 98 %; null: there are too few steps or captures",
+    ),
     Column("high_ns", Kind.FLOAT, "upper end of its interval"),
 )
+_CHANCE = "probability of chance (Mann and Whitney; of several captures Welch)"
+_IS_SIGNIFICANT = "whether `p` is at most 0.27 %, of several captures 2 %; null: not tested"
 _CORRECTED = (
     *_SHIFT,
-    Column("p", Kind.FLOAT, "probability of chance (Mann and Whitney), corrected by Holm; null: not tested"),
-    Column("significant", Kind.BOOL, "whether `p` is at most 0.27 %; null: not tested"),
+    Column("p", Kind.FLOAT, f"{_CHANCE}, corrected by Holm; null: not tested"),
+    Column("significant", Kind.BOOL, _IS_SIGNIFICANT),
 )
 _MEANS = (
     Column("a_ns", Kind.INT, "mean for each step and rank of the first run"),
@@ -492,23 +507,69 @@ DIFF_STEPS = Table(
         Column("rank", Kind.INT, "the rank; null: mean over all"),
         Column("steps_a", Kind.INT, "steps of the first run that are counted"),
         Column("steps_b", Kind.INT, "the same of the second run"),
-        Column("left_out_a", Kind.INT, "steps that are not counted: warm-up, doubtful, or not in all ranks"),
+        Column("left_out_a", Kind.INT, "steps that are not counted, see `diff_left_out`"),
         Column("left_out_b", Kind.INT, "the same of the second run"),
+        Column(
+            "captures_a", Kind.INT, "captures of the first run that have steps or are a sample as a whole"
+        ),
+        Column("captures_b", Kind.INT, "the same of the second run"),
         *_MEANS,
         Column("difference_share", Kind.FLOAT, "difference / a; null: a is 0"),
-        Column("median_a_ns", Kind.FLOAT, "median of the first run's steps"),
-        Column("median_b_ns", Kind.FLOAT, "median of the second run's steps"),
+        Column(
+            "median_a_ns",
+            Kind.FLOAT,
+            "median of the first run's steps; of several captures the mean of their medians",
+        ),
+        Column("median_b_ns", Kind.FLOAT, "the same of the second run"),
+        Column(
+            "spread_share",
+            Kind.FLOAT,
+            "standard deviation of the medians of captures of one run / median_a; null: one capture of each",
+        ),
         *_SHIFT,
         Column("shift_share", Kind.FLOAT, "shift / median_a; null: that is 0"),
-        Column("p", Kind.FLOAT, "probability of chance (Mann and Whitney), for this row only"),
-        Column("significant", Kind.BOOL, "whether `p` is at most 0.27 %"),
+        Column("p", Kind.FLOAT, f"{_CHANCE}, for this row only; null: not tested"),
+        Column("significant", Kind.BOOL, _IS_SIGNIFICANT),
         Column(
             "autocorrelation_a",
             Kind.FLOAT,
-            "rank correlation of each step of the first run with the next; 0: none",
+            "rank correlation of each step of the first run with the next; 0: none; null: of several captures",
         ),
         Column("autocorrelation_b", Kind.FLOAT, "the same of the second run"),
-        Column("effective_steps", Kind.FLOAT, "effective number of independent steps of both runs"),
+        Column(
+            "effective_steps",
+            Kind.FLOAT,
+            "effective number of independent steps of both runs; null: of several captures",
+        ),
+    ),
+)
+
+_RUN = Column("run", Kind.TEXT, "`a` or `b`")
+_CAPTURE = Column("capture", Kind.INT, "the capture of that run, from 1")
+
+DIFF_CAPTURES = Table(
+    "diff_captures",
+    "One row per capture, those of the first run first.",
+    (
+        _RUN,
+        _CAPTURE,
+        Column("path", Kind.TEXT, "its trace, of several ranks that of the first; null: unknown"),
+        Column("steps", Kind.INT, "steps that are counted"),
+        Column("left_out", Kind.INT, "steps that are not counted"),
+        Column("median_ns", Kind.FLOAT, "median of its steps, mean of the ranks; null: no step counts"),
+        Column("doubtful", Kind.BOOL, "all its steps are warm-up or doubtful, and count for want of others"),
+    ),
+)
+
+DIFF_LEFT_OUT = Table(
+    "diff_left_out",
+    "One row per step that is not counted.",
+    (
+        _RUN,
+        _CAPTURE,
+        Column("step", Kind.TEXT, "the step"),
+        Column("reason", Kind.TEXT, "a code of `LeftOut`"),
+        Column("doubt", Kind.TEXT, "the first doubt about it, a code of `Gap`; null: none"),
     ),
 )
 

@@ -9,7 +9,9 @@ import polars as pl
 
 from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers import (
+    DIFF_CAPTURES,
     DIFF_KERNELS,
+    DIFF_LEFT_OUT,
     DIFF_OPS,
     DIFF_PARTS,
     DIFF_SETTINGS,
@@ -35,7 +37,7 @@ from tracebraid.model.report import (
     Section,
     most_rows,
 )
-from tracebraid.reports.diff import verdict_line
+from tracebraid.reports.diff import gate_line, verdict_line
 from tracebraid.reports.findings import alike, line_of_alike
 
 _MOST_RANKS = 24
@@ -108,7 +110,7 @@ def ranks_chart(found: Comparison) -> Chart:
         "unit": "ns",
         "title": "b - a, of a step",
         "colour": "series-1",
-        "range": "interval of a typical step's difference, 99.73 %",
+        "range": f"interval of a typical step's difference, {'98' if found.is_of_captures else '99.73'} %",
     }
     title = "Difference of a step by rank"
     return Chart("verdict-ranks", ChartKind.BARS, title, summary, {"bars": bars}, options, "", table)
@@ -117,14 +119,10 @@ def ranks_chart(found: Comparison) -> Chart:
 _ROWS = 2_000
 """Maximum rows of a table, largest differences first: about 100 KB of the page."""
 _VERDICTS = {Verdict.SLOWER: Level.WARNING, Verdict.NOT_JUDGED: Level.WARNING}
-_GATES = {
-    GateOutcome.PASSED: "The gate is passed: no step is slower by more than {limit}.",
-    GateOutcome.REGRESSION: "The gate fails: a step is slower by more than {limit}.",
-    GateOutcome.NOT_JUDGED: "The gate cannot judge: too few steps count, or they are too strongly correlated.",
-}
 _CHANCE = (
     "Differences of a typical step by Hodges and Lehmann with intervals of 99.73 %; p by Mann and Whitney, corrected "
-    "by Holm for the number of comparisons. A difference is significant where p is at most 0.27 %."
+    "by Holm for the number of comparisons. A difference is significant where p is at most 0.27 %. With several "
+    "captures, differences of the means of their medians with intervals of 98 %, p by Welch, and 2 %."
 )
 _OPS = (
     "change name module_b input_dims_a input_dims_b input_types_a input_types_b count_a count_b device_a_ns "
@@ -179,7 +177,7 @@ def _verdict(found: Comparison, limit: float | None) -> Section:
     if limit is not None:
         outcome = found.gate(limit)
         level = Level.NOTE if outcome is GateOutcome.PASSED else Level.ERROR
-        parts.append(Note(_GATES[outcome].format(limit=f"{limit * 100:g} %"), level, outcome.value))
+        parts.append(Note(f"Gate: {gate_line(found, limit)}.", level, outcome.value))
     parts += [
         Note(caution_sentence(caution), Level.WARNING, caution.code.value)
         for caution in found.cautions
@@ -189,6 +187,8 @@ def _verdict(found: Comparison, limit: float | None) -> Section:
         parts.append(ranks_chart(found))
     else:
         parts.append(_table(_Rows("steps", "Steps", found.steps, DIFF_STEPS)))
+    if found.is_of_captures:
+        parts.append(_table(_Rows("captures", "Captures", found.captures, DIFF_CAPTURES, formula="")))
     return Section("verdict", "Step time", parts)
 
 
@@ -261,6 +261,9 @@ def _cautions(found: Comparison, findings: Sequence[Finding]) -> Section | None:
         Note(line_of_alike(same), Level.WARNING, same[0].code.value)
         for same in alike(dict.fromkeys(findings))
     ]
+    if not found.left_out.is_empty():
+        steps = _Rows("left-out", "Steps that are not counted", found.left_out, DIFF_LEFT_OUT, formula="")
+        parts.append(_table(steps))
     if not parts:
         return None
     return Section("cautions", "Cautions", parts)
