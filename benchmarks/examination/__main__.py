@@ -23,7 +23,7 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -60,6 +60,7 @@ class Score:
         place: whether it names the place.
         inside: whether the true saving is inside the interval; None: nothing to compare.
         false_items: items among the first three that name no cause of this program.
+        shown: how many there are among the first three.
         said: what must not be said of this program, and was.
         verdict: the sentences before the items.
     """
@@ -74,6 +75,7 @@ class Score:
     place: bool
     inside: bool | None
     false_items: tuple[str, ...]
+    shown: int
     said: tuple[str, ...]
     verdict: str
 
@@ -149,6 +151,7 @@ def judged(
         not case.places or any(place in text for place in case.places),
         None if case.costs_no_time else stated is not None and stated[0] <= true_ms <= stated[1],
         tuple(item["detector"] for item in items[:_LOOKED_AT] if item["detector"] not in allowed),
+        min(len(items), _LOOKED_AT),
         tuple(word for word in case.never if word in large or word in verdict),
         verdict,
     )
@@ -174,17 +177,26 @@ def table(scores: Sequence[Score]) -> str:
     cases = CASES | DEVICE_CASES
     planted = [score for score in scores if not cases[score.name].clean]
     clean = [score for score in scores if cases[score.name].clean]
-    right, inside = (
-        sum(score.cause and score.place for score in planted),
-        sum(score.inside is True for score in planted),
-    )
+    timed = [score for score in planted if score.inside is not None]
+    errors = [abs(score.saves_ms - score.true_ms) / score.true_ms for score in timed if score.saves_ms]
     lines += [
         "",
-        f"First item right (cause and place): {right} of {len(planted)}. "
-        f"True saving inside the interval: {inside} of {sum(score.inside is not None for score in scores)}. "
-        f"Clean programs with an item over 5 %: {sum(not score.cause for score in clean)} of {len(clean)}.",
+        "| figure | here | aim |",
+        "|---|--:|--:|",
+        f"| first item right (cause and place) | {_of(score.cause and score.place for score in planted)} | 90 % |",
+        f"| true saving inside the interval | {_of(score.inside is True for score in timed)} | 85 % |",
+        f"| median error of the saving | {median(errors or [0.0]):.0%} | 30 % |",
+        f"| false items among the first three | {sum(len(score.false_items) for score in scores)} of "
+        f"{sum(score.shown for score in scores)} | 5 % |",
+        f"| sound programs with an item over 5 % | {_of(not score.cause for score in clean)} | 0 |",
     ]
     return "\n".join(lines)
+
+
+def _of(marks: Iterable[bool]) -> str:
+    """How many of some are true."""
+    found = list(marks)
+    return f"{sum(found)} of {len(found)} ({sum(found) / max(len(found), 1):.0%})"
 
 
 def _interval_ms(item: dict[str, Any]) -> tuple[float, float] | None:

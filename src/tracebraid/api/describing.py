@@ -52,19 +52,21 @@ def _of_rank(path: str, files: RankFiles, progress: Progress | None) -> FileInfo
 
 def _of_timeline(store: Path, job: Job, files: RankFiles, _: Progress | None) -> FileInfo:
     linked, source = job.load(files, None), read_content(store, files.rank).kineto
-    return _with_torch(store, source.path, timeline_info(linked.timeline, source.size_bytes or 0))
+    return with_torch(store, timeline_info(linked.timeline, source.size_bytes or 0))
 
 
 def _of_execution_trace(store: Path, job: Job, files: RankFiles, _: Progress | None) -> FileInfo:
     et, source = job.load(files, None).et, read_content(store, files.rank).et
     assert et is not None, "the rank has an Execution Trace"
     assert source is not None, "it was read from a file"
-    return _with_torch(store, source.path, execution_trace_info(et, source.size_bytes or 0))
+    return with_torch(store, execution_trace_info(et, source.size_bytes or 0))
 
 
-def _with_torch(store: Path, trace: str, found: FileInfo) -> FileInfo:
-    """The version of torch by the manifest that was packed with a trace, as of the trace itself."""
-    if not (store / CAPTURE).exists():
-        return found
-    capture, _ = read_sealed(store / CAPTURE, CaptureFacts, check_capture)
-    return replace(found, torch=torch_of(trace, capture.manifests) or found.torch)
+def with_torch(store: str | Path | None, found: FileInfo) -> FileInfo:
+    """With the version of torch that the manifest names: beside the trace, or packed with it in a store."""
+    manifests = None
+    if store is not None:
+        if not (Path(store) / CAPTURE).exists():
+            return found
+        manifests = read_sealed(Path(store) / CAPTURE, CaptureFacts, check_capture)[0].manifests
+    return replace(found, torch=torch_of(found.path, manifests) or found.torch)

@@ -18,13 +18,16 @@ from tracebraid.analysis.flames import flame_frames, flame_names, limited, merge
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.analysis.memory.memory_use import allocations, memory_timeline
 from tracebraid.analysis.needs import lacking
+from tracebraid.analysis.ranks.rank_steps import without_skewed
 from tracebraid.analysis.ranks.segments import NO_SEGMENTS, rank_segments
 from tracebraid.analysis.slices import RankSlices, SliceChoice, rank_slices, timeline_view
-from tracebraid.analysis.time.step_times import step_times
+from tracebraid.analysis.time.step_times import spread_of, step_times
 from tracebraid.api.advising import RankAdvice, advice_of_ranks, all_detectors, rank_advice
+from tracebraid.api.describing import with_torch
 from tracebraid.api.graphing import RankOfGraph, critical_path, graph_of_ranks, rank_of_graph
 from tracebraid.api.job_answers import JobRankInput, answers_of_ranks, job_rank_inputs
 from tracebraid.api.simulating import sweep
+from tracebraid.api.stored_jobs import ReadStored
 from tracebraid.errors import ArgumentError, InputError, MissingLibraryError
 from tracebraid.files import write_whole
 from tracebraid.filesystem.paths import resolved_name
@@ -549,12 +552,13 @@ def _results(job: Job, asked: RankQuestion, found: Sequence[RankResults]) -> Run
     of_ranks = (finding for rank in found for finding in rank.findings)
     job.add_findings([*of_ranks, *linked.findings, *advice.findings, *graph.findings])
     with_findings = without_consequences(job.findings)
+    store = job.load.store if isinstance(job.load, ReadStored) else None
     results = RunResults(
         path=job.path,
         ranks=[rank.rank for rank in found],
-        infos=[info for rank in found for info in rank.infos],
+        infos=[with_torch(store, info) for rank in found for info in rank.infos],
         coverages={rank.rank: rank.coverage for rank in found},
-        answers={**answers, **bounded},
+        answers={**_without_skewed(answers, of_job), **bounded},
         findings=tuple(with_findings),
         start_ns=_first_start(linked),
         advice=advice,
@@ -573,6 +577,16 @@ def _results(job: Job, asked: RankQuestion, found: Sequence[RankResults]) -> Run
     for view in JOB_VIEWS:
         results = replace(results, views={**results.views, **view(results, linked)})
     return results
+
+
+def _without_skewed(answers: Mapping[str, Answer], of_job: Mapping[str, Answer]) -> dict[str, Answer]:
+    """Without first steps of ranks that began to record before the others, in what each rank says by itself."""
+    times, spread = answers["step_times"], answers["step_spread"]
+    kept = without_skewed(times.frame, of_job["rank_steps"].frame)
+    if kept.height == times.frame.height:
+        return dict(answers)
+    frames = {"step_times": replace(times, frame=kept), "step_spread": replace(spread, frame=spread_of(kept))}
+    return {**answers, **frames}
 
 
 def _spread(ranks: Sequence[int], most: int) -> list[int]:

@@ -13,7 +13,14 @@ from tracebraid import api
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.link import LinkedRank, Links, link_into, show_ledger
 from tracebraid.cli.output import findings_data, progress, say, say_findings, say_json
-from tracebraid.cli.summary import RankSummary, Summary, show_tables, summarise_rank
+from tracebraid.cli.summary import (
+    RankSummary,
+    Summary,
+    advice_beside,
+    say_verdict,
+    show_tables,
+    summarise_rank,
+)
 from tracebraid.errors import OutputError
 from tracebraid.files import whole_file, writing
 from tracebraid.model.engine import Unreadable
@@ -34,11 +41,12 @@ def demo(
     if folder is not None:
         _copy(traces, folder)
         traces = folder
-    found = Summary()
     with progress("linking") as update:
         job = api.open(traces, unreadable=Unreadable.SKIP, progress=update)
         question = partial(_link_and_summarise, folder=folder, json=json, first=job.ranks[0])
-        answers = list(job.each(question))
+        questions = {_link_and_summarise: question}
+        found = Summary(advice=None if json else advice_beside(job, questions))
+        answers = [of_rank[_link_and_summarise] for of_rank in job.take(questions)]
     links = Links.of([rank for rank, _ in answers], job)
     for _, of_rank in answers:
         found.add(of_rank)
@@ -47,6 +55,7 @@ def demo(
         return
     if folder is not None:
         say(f"The traces and their ET+ (et_plus_<rank>.json) are in {cell(str(folder))}.")
+    say_verdict(found)
     show_ledger(links.ledger)
     show_tables(found, top=5)
     say_findings(links.findings)

@@ -23,7 +23,7 @@ from tracebraid.cli.output import (
 )
 from tracebraid.errors import InputError
 from tracebraid.extras import Extra, is_installed
-from tracebraid.model.engine import Job
+from tracebraid.model.engine import Job, Questions
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
@@ -31,7 +31,7 @@ from tracebraid.model.questions import Advice
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.advice import verdict_data
 from tracebraid.reports.answers import idle_tables
-from tracebraid.reports.breakdown_bars import breakdown_bars, step_sparklines
+from tracebraid.reports.breakdown_bars import breakdown_bars, skew_lines, step_sparklines
 from tracebraid.reports.findings import without_worst_gap
 from tracebraid.reports.machine import coverage_data, finding_data, rows_data
 from tracebraid.reports.terminal import breakdown_table, kernels_table, launchers_line, ops_table
@@ -69,7 +69,7 @@ def summary(
         data = {"verdict": found.verdict, "judged": judged, "ranks": found.ranks, "findings": findings}
         say_json(data)
     else:
-        say(*map(Text, found.verdict or [_NO_VERDICT]), "")
+        say_verdict(found)
         show_tables(found, top, job.annotation)
         say_findings(without_worst_gap(job.findings) if found.verdict else job.findings)
     exit_if_unreadable(job.findings)
@@ -124,20 +124,31 @@ class Summary:
 def summarise(job: Job, whole: bool) -> Summary:
     """Summarise a job in one pass: breakdowns of all ranks, kernels and ops of the first or (`whole`) of each."""
     questions = {summarise_rank: partial(summarise_rank, whole=whole, detailed=job.ranks[0])}
-    found = Summary()
-    # The graph of a large job takes minutes.
-    if is_installed(Extra.GRAPH) and len(job.ranks) <= _MOST_JUDGED:
-        try:
-            found.advice = api.advice_beside(job, questions)
-        except InputError as error:
-            # Too many steps at once for a graph; files that cannot be read end the pass below, too.
-            job.add_findings([Finding.of(FindingCode.NO_CRITICAL_PATH, problem=error.problem)])
+    found = Summary(advice=advice_beside(job, questions))
     for answers in job.take(questions):
         found.add(answers[summarise_rank])
     if found.first is None:
         # The first rank could not be read: the tables of the next are shown.
         found.first = next(job.each(_details, [found.read[0]]))
     return found
+
+
+def advice_beside(job: Job, questions: Questions) -> Advice | None:
+    """Ask for advice in one pass with other questions; None for large jobs, and where it cannot be given."""
+    # The graph of a large job takes minutes.
+    if not is_installed(Extra.GRAPH) or len(job.ranks) > _MOST_JUDGED:
+        return None
+    try:
+        return api.advice_beside(job, questions)
+    except InputError as error:
+        # Too many steps at once for a graph; files that cannot be read end the pass of the questions, too.
+        job.add_findings([Finding.of(FindingCode.NO_CRITICAL_PATH, problem=error.problem)])
+        return None
+
+
+def say_verdict(found: Summary) -> None:
+    """Print what bounds the steps."""
+    say(*map(Text, found.verdict or [_NO_VERDICT]), "")
 
 
 def summarise_rank(linked: LinkedTrace, whole: bool, detailed: int | None) -> RankSummary:
@@ -184,6 +195,8 @@ def show_tables(found: Summary, top: int, annotation: str = PROFILER_STEP) -> No
         return
     say(breakdown_table(breakdowns, width))
     lines = [*breakdown_bars(breakdowns), *step_sparklines(breakdowns)]
+    if found.advice is not None:
+        lines += skew_lines(breakdowns, found.advice)
     if lines:
         say(*map(Text, lines), "")
     if len(found.breakdowns) > 1:

@@ -23,7 +23,8 @@ from tracebraid.graph.critical_path.step_bounds import (
 )
 from tracebraid.graph.edge_order import Order, Rows, edges_in_order
 from tracebraid.model.answers.graph import ACCOUNTING, PATH_SEGMENTS, RECORDING_START, START_UP, StepCause
-from tracebraid.model.device_peaks import WAIT_NAMES
+from tracebraid.model.category import Category
+from tracebraid.model.device_peaks import WAIT_NAMES, host_op_communicates
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import (
     ActivityKind,
@@ -277,7 +278,9 @@ def _accounting(graph: DependencyGraph, path: pl.DataFrame, of_rank: int | None)
         graph.activities.filter(pl.col("stream").is_not_null()).get_column("rank").unique().drop_nulls()
     )
     kind = as_text("kind")
-    is_op = (kind == SegmentKind.HOST_OP.value) & pl.col("host_work").is_null()
+    of_op = pl.coalesce(as_text("op"), as_text("name"))
+    ops = path.select(of_op.alias("name"), pl.lit(Category.CPU_OP.value).alias("category"))
+    is_op = (kind == SegmentKind.HOST_OP.value) & pl.col("host_work").is_null() & ~host_op_communicates(ops)
     computes = is_op & ~pl.col("rank").is_in(with_device.implode())
     cause = (
         pl.when((kind == SegmentKind.KERNEL.value) | computes)
@@ -314,7 +317,7 @@ def _accounting(graph: DependencyGraph, path: pl.DataFrame, of_rank: int | None)
         .when(kind == SegmentKind.KERNEL.value)
         .then(pl.coalesce(as_text("family"), as_text("name")))
         .when(kind == SegmentKind.HOST_OP.value)
-        .then(pl.coalesce(as_text("op"), as_text("name")))
+        .then(of_op)
         .otherwise(as_text("name"))
     )
     found = (

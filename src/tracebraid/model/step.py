@@ -18,6 +18,8 @@ PROFILER_STEP = "ProfilerStep"
 """The annotation that `torch.profiler` writes for each step, with `#` and a number behind it."""
 _OVERLAP_NS = 10_000
 """Overlap of successive steps of a profiler, at most: times are rounded to µs."""
+_SKEW = 0.01
+"""Share of a rank's own first step, at least, that it waits for the recordings of others to begin."""
 _LISTED = 3
 """Steps that are named from each end of many."""
 
@@ -33,6 +35,11 @@ def some_steps(names: Sequence[str]) -> str:
         return ", ".join(names)
     first, last = ", ".join(names[:_LISTED]), ", ".join(names[-_LISTED:])
     return f"{first}, ... {last} ({len(names):,} in all)"
+
+
+def is_skewed(own_ns: pl.Expr, ns: pl.Expr) -> pl.Expr:
+    """Whether a step of a rank by itself holds what it waits for the recordings of others: `ns` is without."""
+    return (own_ns - ns > _SKEW * own_ns).fill_null(value=False)
 
 
 def is_step_name(name: pl.Expr, annotation: str = PROFILER_STEP) -> pl.Expr:

@@ -19,7 +19,7 @@ from tracebraid.model.quantities import duration, percent, ranges
 from tracebraid.model.questions import Advice
 from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.names import shortened, some_of
-from tracebraid.reports.verdict import verdict
+from tracebraid.reports.verdict import NAME_SHOWN, verdict
 
 _INDENT = 4
 """Indentation of the lines below an item, in characters."""
@@ -27,8 +27,6 @@ _INDENT = 4
 _SHAPES_SHOWN = 80
 """Maximum characters of shapes; JSON has all."""
 
-_NAME_SHOWN = 160
-"""Maximum characters of a name, as templates of kernels are long; JSON has all."""
 
 _RANKS_WIDTH = 40
 """Maximum characters of a list of ranks; longer lists become a count."""
@@ -159,21 +157,20 @@ def basis_text(row: dict[str, Any]) -> str:
 
 
 def where_rows(
-    advice: Advice, row: dict[str, Any], most: int = _NAME_SHOWN, listed_by: str = " (--json lists all)"
+    advice: Advice, row: dict[str, Any], listed_by: str = " (--json lists all)"
 ) -> Iterable[tuple[str, str]]:
     """Return the location of an item as pairs of label and text: op and shapes, line, other places, steps and ranks.
 
     Args:
         advice: of which the item is one.
         row: the item.
-        most: characters of a name.
         listed_by: follows the number of other places: what lists them.
     """
     what = [row["op"], _cut(row["shapes"]), row["subject"]]
     if any(what):
-        yield "in", ", ".join(shortened(text, most) for text in what if text)
+        yield "in", ", ".join(shortened(text, NAME_SHOWN) for text in what if text)
     if row["call_site"]:
-        yield "at", shortened(row["call_site"], most)
+        yield "at", shortened(row["call_site"], NAME_SHOWN)
     if row["sites"] > 1:
         more = row["sites"] - 1
         yield "also", f"{more:,} other place{'' if more == 1 else 's'}{listed_by}"

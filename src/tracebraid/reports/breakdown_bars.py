@@ -8,7 +8,9 @@ from math import ceil, isfinite
 import polars as pl
 
 from tracebraid.model.printable import printable
-from tracebraid.model.quantities import duration
+from tracebraid.model.quantities import duration, ranges
+from tracebraid.model.questions import Advice
+from tracebraid.model.step import is_skewed
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = "▁▂▃▄▅▆▇█"
@@ -126,3 +128,21 @@ def _lines(ranks: list[pl.DataFrame], time: str) -> Iterator[str]:
         yield f"rank {rank.item(0, 'rank')}  {marks}  {duration(min(times))} to {duration(max(times))}"
     if len(ranks) > _RANKS_SHOWN:
         yield f"{len(ranks) - _RANKS_SHOWN:,} more ranks"
+
+
+def skew_lines(breakdowns: pl.DataFrame, advice: Advice) -> list[str]:
+    """Say of which ranks the first step is longer in the breakdown than in the accounting, and by how much at most."""
+    of_ranks = advice.accounting.group_by(pl.col("of_rank").alias("rank"), "step").agg(pl.col("ns").sum())
+    steps = breakdowns.unique(["rank", "step"], keep="first", maintain_order=True)
+    longer = steps.join(of_ranks, on=["rank", "step"], maintain_order="left").filter(
+        is_skewed(pl.col("span_ns"), pl.col("ns"))
+    )
+    if longer.is_empty():
+        return []
+    ranks = longer.get_column("rank").unique().sort().to_list()
+    most = longer.select((pl.col("span_ns") - pl.col("ns")).max()).item()
+    which = f"{'rank' if len(ranks) == 1 else 'ranks'} {ranges(ranks)}"
+    return [
+        f"Recordings of ranks began apart: here the first step of {which} holds up to {duration(most)} of waiting for "
+        "the others to begin, which is no part of the step time."
+    ]

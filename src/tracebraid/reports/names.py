@@ -159,9 +159,14 @@ def uncapitalised(text: str) -> str:
 
 
 def shortened(text: str, most: int = 72) -> str:
-    """Shorten the text to a width by cutting its middle, as names of kernels differ at their ends."""
-    half = max(1, (most - 3) // 2)
-    return text if len(text) <= most else f"{text[: most - 3 - half]}...{text[-half:]}"
+    """Shorten the text to a width: a C++ name loses arguments, namespaces, types; what is left its middle."""
+    form = text if len(text) <= most else _forms(text)[-1]
+    if len(form) <= most:
+        return form
+    name, _, types = form.partition("<")
+    without_types = f"{name}<{_GAP}>"
+    fits = name and types.endswith(">") and len(without_types) <= most
+    return without_types if fits else _without_middle(form, most)
 
 
 def some_of(names: Sequence[str]) -> str:

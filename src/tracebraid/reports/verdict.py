@@ -33,12 +33,12 @@ _NETWORK = 0.25
 _GB = 1e9
 _NAMED = 3
 _PROMINENT = 0.1
-_NAME_SHOWN = 60
+NAME_SHOWN = 160
+"""Maximum characters of a name, as templates of kernels are long; JSON has all."""
 _OF_DEVICE = (StepCause.COMPUTE, StepCause.COPY)
 _HALF = 0.5
 _SITES_MATTER = (StepCause.HOST, StepCause.RANK_WAIT, StepCause.COMMUNICATION)
 """Causes whose location matters, even beside an item that names its own."""
-_SITE_SHOWN = 100
 CAUSES = {
     StepCause.COMPUTE: "compute",
     StepCause.COPY: "copies",
@@ -230,11 +230,14 @@ def _mostly(advice: Advice, shares: dict[StepCause, float], saved: float) -> lis
     if cause in (StepCause.BLOCKED, StepCause.UNKNOWN) or (has_items and cause not in _SITES_MATTER):
         return []
     least = _PROMINENT if has_items else 0.0
-    named = [f"{name} ({percent(share)})" for name, share in _names(advice, cause) if share >= least]
-    lines = [f"{capitalised(CAUSES[cause])}: mostly {', '.join(named)}."] if named else []
+    names = [(name, share) for name, share in _names(advice, cause) if share >= least]
+    named = ", ".join(f"{name} ({percent(share)})" for name, share in names)
+    is_most = sum(share for _, share in names) >= _HALF * shares[cause]
+    said = f"mostly {named}" if is_most else f"{named} and others"
+    lines = [f"{capitalised(CAUSES[cause])}: {said}."] if named else []
     if cause is StepCause.COMPUTE and advice.compute_site is not None:
         function, share = advice.compute_site
-        lines.append(f"{percent(share)} is computed in {shortened(function, _SITE_SHOWN)}.")
+        lines.append(f"{percent(share)} is computed in {shortened(function, NAME_SHOWN)}.")
     return lines
 
 
@@ -252,8 +255,8 @@ def _names(advice: Advice, cause: StepCause) -> list[tuple[str, float]]:
 def _name(name: str) -> str:
     """What people call what takes time: a kernel's family, or a thread of which nothing else is recorded."""
     if _THREAD.fullmatch(name):
-        return shortened(f"nothing recorded on {name[0].lower()}{name[1:]}", _NAME_SHOWN)
-    return shortened(_FAMILIES.get(name, name), _NAME_SHOWN)
+        return shortened(f"nothing recorded on {name[0].lower()}{name[1:]}", NAME_SHOWN)
+    return shortened(_FAMILIES.get(name, name), NAME_SHOWN)
 
 
 def _first(advice: Advice, row: dict[str, Any]) -> str:
@@ -267,7 +270,7 @@ def _first(advice: Advice, row: dict[str, Any]) -> str:
 def _site(row: dict[str, Any], ranks: Sequence[int]) -> str:
     """Locate an item: ranks, and the line, else the op."""
     sites = [text for text in (row["subject"] or row["op"], row["call_site"] or row["op"]) if text]
-    named = [shortened(text, _SITE_SHOWN) for text in dict.fromkeys(sites)]
+    named = [shortened(text, NAME_SHOWN) for text in dict.fromkeys(sites)]
     own = row["ranks"]
     on = f" on {'rank' if len(own) == 1 else 'ranks'} {ranges(own)}" if len(own) < len(ranks) else ""
     return f"{on}: {', at '.join(named)}" if named else on

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tests.planted import Host, PlannedJob, Scene
+from tests.planted import Cause, Host, PlannedJob, Scene
+from tests.planted.stragglers import LATE_NS
 from tests.unit.reports.chart_runs import LATE, RANKS, STEPS, charts_of, straggling
 from tests.unit.reports.runs import demo_results, planted_results
 from tracebraid.analysis.flames import flame_frames
@@ -36,13 +37,14 @@ from tracebraid.model.report import (
     RunResults,
     sampled,
 )
+from tracebraid.reports.breakdown_bars import skew_lines
 from tracebraid.reports.sections.changes import changes
 from tracebraid.reports.sections.collectives import collectives
 from tracebraid.reports.sections.idle import idle
 from tracebraid.reports.sections.job import job
 from tracebraid.reports.sections.memory import memory, stragglers
 from tracebraid.reports.sections.roofline import roofline
-from tracebraid.reports.sections.run_report import flame, heat, sweep
+from tracebraid.reports.sections.run_report import flame, head, heat, sweep
 from tracebraid.reports.sections.timeline import timeline
 
 PARTS = ("compute_ns", "exposed_communication_ns", "exposed_memory_ns", "idle_ns")
@@ -94,6 +96,32 @@ def test_bars_of_step_times_are_the_medians_with_their_range() -> None:
     )
     assert bars.select("value", "low", "high").rows() == spans.select("value", "low", "high").rows()
     assert (bars.get_column("high") > bars.get_column("low")).all()
+
+
+@pytest.mark.slow
+def test_a_first_step_that_waits_for_another_recording_is_not_on_the_page(tmp_path: Path) -> None:
+    planned = PlannedJob(2)
+    planned.delay(1, Cause.SLEEP, LATE_NS)
+    for step in (1, 2, 3):
+        with planned.step(step):
+            planned.compute(100_000)
+            planned.collective(transfer=50_000)
+    planned.write(tmp_path)
+    results = run_results(tracebraid.open(tmp_path))
+    steps, times = (results.answers[name].frame for name in ("rank_steps", "step_times"))
+    assert times.select("rank", "step").rows() == [
+        (0, "ProfilerStep#2"),
+        (0, "ProfilerStep#3"),
+        *((1, f"ProfilerStep#{step}") for step in (1, 2, 3)),
+    ]
+    bars = charts_of(job(results))["job-step-time"].frames["bars"]
+    assert bars.select(pl.col("high").max()).item() <= steps.select(pl.col("span_ns").max()).item()
+    notes = [part.text for part in head(results).parts if isinstance(part, Note)]
+    assert any("the first step of rank 0, which waits for the others" in text for text in notes)
+    breakdowns = pl.concat(list(tracebraid.open(tmp_path).ask(tracebraid.analyses.breakdown)))
+    assert results.advice is not None
+    (line,) = skew_lines(breakdowns, results.advice)
+    assert "first step of rank 0 holds" in line
 
 
 @pytest.mark.slow

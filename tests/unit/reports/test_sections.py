@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -139,6 +140,11 @@ def test_the_torch_of_a_run_is_what_is_known_closest(versions: list[str], shown:
     run = next(section for section in report.sections if section.id == "run")
     facts = next(part for part in run.parts if isinstance(part, Facts))
     assert dict(facts.rows)["torch"] == shown
+
+
+def test_the_manifest_names_the_torch_of_a_run() -> None:
+    manifest = json.loads((tracebraid.demo_path() / "manifest_0.json").read_text("utf-8"))
+    assert {info.torch for info in demo_results().infos} == {manifest["torch"]}
 
 
 @RUNS

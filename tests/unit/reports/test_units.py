@@ -23,7 +23,7 @@ from tracebraid.reports.breakdown_bars import (
     step_sparklines,
 )
 from tracebraid.reports.fitted_table import Head, fitted_table, line_width
-from tracebraid.reports.names import distinct_names
+from tracebraid.reports.names import distinct_names, shortened
 from tracebraid.reports.page.page import data_block
 from tracebraid.reports.relative_moments import relative_moments
 
@@ -138,6 +138,21 @@ def test_a_short_name_is_not_taken_by_a_long_name() -> None:
     shown = distinct_names([long, short], 20)
     assert shown[1] == short
     assert shown[0] != short
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "text"),
+    [
+        (ADD, len(ADD), ADD),
+        (ADD, 100, "vectorized_elementwise_kernel<4, CUDAFunctor_add<float>, array<char*, 3ul> >"),
+        (ADD, 40, "vectorized_elementwise_kernel<...>"),
+        (ADD, 21, "vectorize...*, 3ul> >"),
+        ("train.py(88): train_step", 15, "train....n_step"),
+        (f"{'a' * 5_000}<{'b' * 5_000}>", 9, "aaa...bb>"),
+    ],
+)
+def test_a_name_loses_types_before_its_middle(name: str, most: int, text: str) -> None:
+    assert shortened(name, most) == text
 
 
 def test_names_of_any_length_are_shortened() -> None:

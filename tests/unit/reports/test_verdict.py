@@ -78,6 +78,16 @@ def test_figures_of_limits_and_transfers_are_in_the_data() -> None:
 
 
 @pytest.mark.slow
+def test_parts_that_are_less_than_half_of_their_cause_are_not_most_of_it() -> None:
+    (scene,) = PATTERNS["host-work"].scenes
+    sites = [f"torch::autograd::generated::backward_of_a_long_name_{number}" * 2 for number in range(9)]
+    rows = [{"step": "1", "cause": "compute", "name": name, "ns": 10, "share": 0.1} for name in sites]
+    accounting = ACCOUNTING.conform(pl.DataFrame(rows), fill_missing=True)
+    (said, *_) = verdict(replace(api.advise(scene.linked()), items=ADVICE.empty(), accounting=accounting))[1:]
+    assert said == f"Compute: {', '.join(f'{name} (11.1 %)' for name in sites[:3])} and others."
+
+
+@pytest.mark.slow
 def test_a_thread_and_the_start_up_are_no_place_of_host_code() -> None:
     (scene,) = PATTERNS["host-work"].scenes
     rows = [("thread 5 (main)", 40), (START_UP, 30), ("aten::add", 30)]

@@ -11,6 +11,7 @@ from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
 from tracebraid.model.answers import RANK_STEPS, RANK_WAITS
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import is_skewed
 
 _KEY = ["rank", "step"]
 _TIMES = ("start_ns", "span_ns", "compute_ns", "idle_ns")
@@ -98,6 +99,13 @@ def rank_steps(ranks: LinkedRanks) -> pl.DataFrame:
         )
     )
     return RANK_STEPS.conform(found.sort("begins", "step", "rank"))
+
+
+def without_skewed(times: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """`step_times` of ranks without those that `rank_steps` cuts: what fills the rest of these is not known."""
+    cut = steps.select(*_KEY, pl.col("span_ns").alias("cut_ns"))
+    joined = times.join(cut, on=_KEY, how="left", maintain_order="left")
+    return joined.filter(~is_skewed(pl.col("span_ns"), pl.col("cut_ns"))).select(times.columns)
 
 
 def _unmatched(ranks: LinkedRanks) -> pl.DataFrame:

@@ -165,9 +165,13 @@ def step_spread(linked: LinkedTrace, with_warmup: bool = False, with_doubtful: b
         with_warmup: count warm-up steps, too.
         with_doubtful: count steps about which `validity` has a doubt, too.
     """
-    times = step_times(linked)
+    return spread_of(step_times(linked), with_warmup, with_doubtful)
+
+
+def spread_of(times: pl.DataFrame, with_warmup: bool = False, with_doubtful: bool = False) -> pl.DataFrame:
+    """The spread of the steps of `step_times`, of one rank or several."""
     counted = (pl.lit(with_warmup) | ~pl.col("warmup")) & (pl.lit(with_doubtful) | ~pl.col("doubtful"))
-    left_out = times.group_by("device").agg(
+    left_out = times.group_by("rank", "device").agg(
         (pl.col("warmup") & (not with_warmup)).sum().cast(pl.Int64).alias("warmup_left_out"),
         (pl.col("doubtful") & (not with_doubtful)).sum().cast(pl.Int64).alias("doubtful_left_out"),
     )
@@ -177,9 +181,9 @@ def step_spread(linked: LinkedTrace, with_warmup: bool = False, with_doubtful: b
     return (
         times.filter(counted)
         .rename({f"{part}_ns": part for part in order})
-        .unpivot(on=order, index="device", variable_name="part")
+        .unpivot(on=order, index=["rank", "device"], variable_name="part")
         .filter(value.is_not_null())
-        .group_by("device", "part", maintain_order=True)
+        .group_by("rank", "device", "part", maintain_order=True)
         .agg(
             pl.len().alias("count"),
             mean,
@@ -190,9 +194,9 @@ def step_spread(linked: LinkedTrace, with_warmup: bool = False, with_doubtful: b
             max_of(value),
             pl.when(mean != 0).then(std / mean).alias("variation"),
         )
-        .join(left_out, on="device", how="left", maintain_order="left")
-        .sort(*by_number("device"), pl.col("part").cast(pl.Enum(order)))
-        .pipe(lambda frame: answer(STEP_SPREAD, frame, linked))
+        .join(left_out, on=["rank", "device"], how="left", maintain_order="left")
+        .sort("rank", *by_number("device"), pl.col("part").cast(pl.Enum(order)))
+        .pipe(STEP_SPREAD.conform)
     )
 
 

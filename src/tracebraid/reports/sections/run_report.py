@@ -262,6 +262,14 @@ def head(results: RunResults) -> Section:
     """Build the section."""
     facts = Facts([(label, text) for label, text in _facts(results) if text])
     parts: list[Part] = [facts, *answer_parts(results, ("step_times",))]
+    if skewed := _skewed(results):
+        parts.append(
+            Note(
+                f"Recordings of ranks began apart: the first step of {'rank' if len(skewed) == 1 else 'ranks'} "
+                f"{ranges(skewed)}, which waits for the others to begin, is left out here. "
+                "Ranks and steps has it from when all had begun."
+            )
+        )
     if results.detailed and len(results.detailed) < len(results.ranks):
         parts.insert(
             1,
@@ -271,6 +279,18 @@ def head(results: RunResults) -> Section:
             ),
         )
     return Section("run", "The run", parts)
+
+
+def _skewed(results: RunResults) -> list[int]:
+    """Return the ranks whose first step is not among the steps that each rank measures by itself."""
+    steps, times = frame_of(results, "rank_steps"), frame_of(results, "step_times")
+    if steps is None:
+        return []
+    first = steps.filter(pl.col("step") == pl.col("step").first())
+    if times is not None:
+        first = first.join(times, on=["rank", "step"], how="anti")
+    ranks: list[int] = first.get_column("rank").sort().to_list()
+    return ranks
 
 
 def _facts(results: RunResults) -> Iterable[tuple[str, str]]:

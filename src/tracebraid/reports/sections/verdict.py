@@ -39,8 +39,6 @@ _COLOURS = {
     StepCause.BLOCKED: "series-9",
     StepCause.UNKNOWN: "idle",
 }
-_NAME_SHOWN = 60
-"""Characters of a name on a card; all of it is in the table of all items."""
 _FORMULA = (
     "The critical path of the steps, from the end of the last one back over what each moment waited for the longest, "
     "cut where steps end. Its stretches are without gaps, so the parts add up to the step exactly. Of the job it goes "
@@ -121,7 +119,7 @@ def _card(advice: Advice, row: dict[str, Any], slices: pl.DataFrame) -> Card:
     rows = [
         ("interval", f"{low} to {high}"),
         ("basis", basis_text(row)),
-        *where_rows(advice, row, _NAME_SHOWN, listed_by=""),
+        *where_rows(advice, row, listed_by=""),
     ]
     figure = f"Saves about {duration(row['saving_per_step_ns'])}{each} ({percent(row['share'])})"
     title = f"{row['item']}. {capitalised(detector.title)}"
