@@ -295,7 +295,7 @@ def _check_capture(
 
 def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
     """Check that each file of a store is intact, then its content like the folder that it was packed from."""
-    job, manifest = open_store(store, run.matching, None, run.engine), read_manifest(store)
+    job, manifest = open_store(store, run.matching), read_manifest(store)
     errors = list(damage(store, manifest))
     of_answers = damaged_answers(store, manifest.options.writer)
     damaged = [
