@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 
 from tests.builders import Json
+from tracebraid import link
 from tracebraid.analyses import breakdown, counters, kernels, ops, steps
 from tracebraid.analysis.device import device_events
 from tracebraid.analysis.time.breakdown import Cover, cover_of
-from tracebraid.api import link
 from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS
 from tracebraid.model.linked_trace import LinkedTrace
 

@@ -19,8 +19,8 @@ from tracebraid.analysis.antipatterns.known_detectors import (
     gathered_of,
     known_detectors,
 )
+from tracebraid.analysis.antipatterns.ranking import DEFAULT_MIN_SAVING as DEFAULT_MIN_SAVING
 from tracebraid.analysis.antipatterns.ranking import (
-    DEFAULT_MIN_SAVING,
     REMOVED,
     ProfilerCost,
     estimated,
@@ -66,20 +66,6 @@ from tracebraid.model.questions import (
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.simulation.counterfactual import gains_of
 from tracebraid.simulation.unrecorded import without_recording
-
-__all__ = [
-    "ADVICE_QUESTIONS",
-    "DEFAULT_MIN_SAVING",
-    "KnownDetectors",
-    "RankAdvice",
-    "advice_beside",
-    "advice_of_ranks",
-    "advise",
-    "all_detectors",
-    "check_min_saving",
-    "detectors",
-    "rank_advice",
-]
 
 
 @dataclass(frozen=True, eq=False)

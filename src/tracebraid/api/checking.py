@@ -16,8 +16,7 @@ from tracebraid.analysis.launches.lost_work import unended
 from tracebraid.analysis.validity import gaps
 from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.job_answers import rank_parts
-from tracebraid.api.stored_jobs import is_store, open_store
-from tracebraid.api.traces import Progress as TracesProgress
+from tracebraid.api.stored_jobs import open_store
 from tracebraid.api.traces import ReadAndLink, link
 from tracebraid.ctrl_c import raised_outside_polars
 from tracebraid.errors import ArgumentError, CaptureWarning, InputError, ProgramError, sentences
@@ -55,7 +54,7 @@ from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.recorders.session.settings import BACKENDS, STEPS_BY, Settings
 from tracebraid.store.answers.stored_answers import damaged_answers
 from tracebraid.store.findings import findings_of
-from tracebraid.store.manifest import CAPTURE, CaptureFacts, read_sealed
+from tracebraid.store.manifest import CAPTURE, CaptureFacts, is_store, read_sealed
 from tracebraid.store.opening import check_capture, read_manifest
 from tracebraid.store.rank_reader import damage
 from tracebraid.validation.advice import diagnose
@@ -171,7 +170,7 @@ class _Run:
     load: Load
     matching: Matching
     engine: Engine
-    progress: TracesProgress | None
+    progress: Progress | None
 
 
 @dataclass
@@ -206,7 +205,7 @@ class _Folder:
 
 def check(
     path: str | Path,
-    progress: TracesProgress | None = None,
+    progress: Progress | None = None,
     only_rank: int | None = None,
     matching: Matching | str = "auto",
     engine: Engine | str = AUTO,
@@ -322,7 +321,7 @@ class _Undamaged(LoadingWork):
 
     damaged: Mapping[int, InputError]
 
-    def __call__(self, files: RankFiles, progress: TracesProgress | None) -> LinkedTrace:
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         if files.rank in self.damaged:
             raise self.damaged[files.rank]
         linked: LinkedTrace = self.load(files, progress)

@@ -15,7 +15,8 @@ from tracebraid.errors import InputError
 from tracebraid.exporters.path_overlay import overlay_chunks
 from tracebraid.files import write_whole
 from tracebraid.graph.coverage import coverage_of
-from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS, PathOptions, find_path
+from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS as DEFAULT_REPLAYS
+from tracebraid.graph.critical_path.find_path import PathOptions, find_path
 from tracebraid.graph.joining import Steps, in_steps, join_ranks, step_names
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.linking.ranks.clocks import link_ranks

@@ -19,12 +19,10 @@ from tracebraid.model.rank_files import Progress, RankFiles, RankOrigin
 from tracebraid.store.answers.answered_trace import AnsweredTrace
 from tracebraid.store.answers.stored_answers import StoredAnswers, read_index
 from tracebraid.store.findings import error_of, findings_of
-from tracebraid.store.manifest import Manifest, PackOptions, RankEntry, is_store
+from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
 from tracebraid.store.opening import packed_ranks, read_manifest
 from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
 from tracebraid.version import __version__
-
-__all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origins"]
 
 _SHOWN = 8
 """Maximum ranks that a finding names."""

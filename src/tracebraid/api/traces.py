@@ -13,7 +13,7 @@ import polars as pl
 from tracebraid.api.engines import IN_PROCESS, engine_of
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import shown, text_of
-from tracebraid.importers.discovery import facts_beside, find_rank_files, recorder_of, torch_of, trace_files
+from tracebraid.importers.discovery import facts_beside, find_rank_files, recorder_of, torch_of
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_rank, read_timeline
 from tracebraid.importers.reading_cost import reading_cost
@@ -35,19 +35,6 @@ from tracebraid.store.manifest import is_store
 
 if TYPE_CHECKING:
     from tracebraid.filesystem.archives.archive_files import ArchiveFiles
-
-__all__ = [
-    "Progress",
-    "ReadAndLink",
-    "archive_of_load",
-    "demo_path",
-    "info",
-    "link",
-    "open",
-    "read_execution_trace",
-    "read_timeline",
-    "trace_files",
-]
 
 
 def open(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, path_or_url, with_job_options
 from tracebraid.cli.output import (
@@ -75,10 +75,12 @@ def diff(
     with progress("reading") as update:
         first = job_options.open(a, lambda share: update(share / 2))
         second = job_options.open(b, lambda share: update(0.5 + share / 2))
-        found = api.diff(first, second, with_doubtful)
+        found = tracebraid.diff(first, second, with_doubtful)
     findings = [*first.findings, *second.findings]
     if target is not None:
-        target.show(api.comparison_report(found, title or f"{a} against {b}", limit=limit, findings=findings))
+        target.show(
+            tracebraid.comparison_report(found, title or f"{a} against {b}", limit=limit, findings=findings)
+        )
         say_findings(findings)
     elif json:
         say_json(diff_data(found, findings, limit))

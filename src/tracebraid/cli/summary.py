@@ -10,7 +10,8 @@ import polars as pl
 import typer
 from rich.text import Text
 
-from tracebraid import analyses, api
+from tracebraid import analyses
+from tracebraid.api.advising import advice_beside
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import (
@@ -128,7 +129,7 @@ def summarise(job: Job, whole: bool) -> Summary:
     # The graph of a large job takes minutes.
     if is_installed(Extra.GRAPH) and len(job.ranks) <= _MOST_JUDGED:
         try:
-            found.advice = api.advice_beside(job, questions)
+            found.advice = advice_beside(job, questions)
         except InputError as error:
             # Too many steps at once for a graph; files that cannot be read end the pass below, too.
             job.add_findings([Finding.of(FindingCode.NO_CRITICAL_PATH, problem=error.problem)])
