@@ -22,7 +22,7 @@ from tracebraid.analysis.inference.phases import batch_sizes, inference_phases, 
 from tracebraid.analysis.ranks.rank_facts import rank_facts
 from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.model.analysis import Family
-from tracebraid.model.answers.efficiency import RANK
+from tracebraid.model.answers import RANK
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 

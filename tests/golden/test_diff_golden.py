@@ -11,9 +11,9 @@ import pytest
 import tracebraid
 from tests.golden.test_analyze_golden import FILES, linked_file
 from tests.golden.test_idle_golden import DLRM
-from tracebraid.analysis.compare.compare import compare
+from tracebraid.analysis.compare.compare import MatchedBy, compare
 from tracebraid.analysis.compare.profiles import RankProfile, rank_profile
-from tracebraid.model.answers import DiffChange, DiffPart, MatchedBy
+from tracebraid.model.answers.job import DiffChange, DiffPart
 from tracebraid.model.device_peaks import COMPUTE
 from tracebraid.model.questions import CautionCode, Comparison
 

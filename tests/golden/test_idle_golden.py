@@ -17,10 +17,16 @@ from tests.property.test_time import assert_adds_up
 from tracebraid import link
 from tracebraid.analyses import steps
 from tracebraid.analysis.device import device_events
-from tracebraid.analysis.time.idle.idle_parts import idle_blame, idle_causes, idle_gaps
-from tracebraid.analysis.time.idle.stream_idle import gaps_by_category, stream_idle
+from tracebraid.analysis.time.idle.idle_parts import (
+    IDLE_BLAME,
+    IDLE_CAUSES,
+    IDLE_GAPS,
+    idle_blame,
+    idle_causes,
+    idle_gaps,
+)
+from tracebraid.analysis.time.idle.stream_idle import STREAM_IDLE, gaps_by_category, stream_idle
 from tracebraid.analysis.validity import validity
-from tracebraid.model.answers import IDLE_BLAME, IDLE_CAUSES, IDLE_GAPS, STREAM_IDLE
 from tracebraid.model.column import Table
 from tracebraid.model.linked_trace import LinkedTrace
 

@@ -38,7 +38,7 @@ def event_counts(linked):
 DETECTOR = """
 import polars as pl
 
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.category import Role
 from tracebraid.model.questions import Detector, Removal
 
@@ -63,7 +63,7 @@ PRODUCTS = Detector("any-product", "there are products", "Leave them out", _dete
 PATH_DETECTOR = """
 import polars as pl
 
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.questions import PathDetector, Removal
 
 

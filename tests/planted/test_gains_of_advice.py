@@ -15,7 +15,7 @@ from tests.planted.test_bounds_of_delays import DELAYS, Act, acts, end_of, run
 from tests.planted.training_loop import STEPS, training_loop
 from tracebraid.api.advising import advice_of_ranks, all_detectors, detectors, rank_advice
 from tracebraid.api.graphing import graph_of_ranks, rank_of_graph
-from tracebraid.model.answers import SavingBasis
+from tracebraid.model.answers.job import SavingBasis
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Advice
 

@@ -14,7 +14,10 @@ import tracebraid
 from tests.builders import call, et_text, kernel, kineto_text, node, op, write
 from tests.unit.linking.made import et_of
 from tracebraid import analyses
-from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS
+from tracebraid.analysis.kernels.kernels import KERNELS
+from tracebraid.analysis.time.breakdown import BREAKDOWN
+from tracebraid.analysis.time.step_times import STEPS
+from tracebraid.model.answers.ops import OPS
 from tracebraid.model.column import Table
 
 Question = Callable[[tracebraid.Job | tracebraid.LinkedTrace], pl.DataFrame]

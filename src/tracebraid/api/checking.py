@@ -37,13 +37,12 @@ from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.model.capture_outcome import CaptureOutcome, Recorded
-from tracebraid.model.check import Check, CheckedRank
+from tracebraid.model.check import Check, CheckedRank, Judgement
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.engine import Engine, Load, LoadingWork, Outcome
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode, Severity
-from tracebraid.model.judgement import Judgement
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching

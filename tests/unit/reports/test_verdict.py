@@ -11,8 +11,8 @@ import tracebraid
 from tests.planted import host_scene
 from tests.planted.patterns import PATTERNS
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers import ADVICE
 from tracebraid.model.answers.graph import ACCOUNTING, START_UP
+from tracebraid.model.answers.job import ADVICE
 from tracebraid.model.questions import Limit, Transfers
 from tracebraid.reports.advice import verdict_data
 from tracebraid.reports.verdict import verdict

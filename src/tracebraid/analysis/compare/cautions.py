@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from tracebraid.analysis.compare.profiles import RankProfile
-from tracebraid.model.answers import DiffSetting
+from tracebraid.model.answers.job import DiffSetting
 from tracebraid.model.questions import Caution, CautionCode, Comparison
 
 EVENT_COST_NS = 1000

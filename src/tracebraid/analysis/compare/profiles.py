@@ -21,7 +21,7 @@ from tracebraid.analysis.time.breakdown import HOST, Cover, cover_of, owned, ste
 from tracebraid.analysis.time.idle.idle_parts import contexts_of_parts, idle_parts, in_codes
 from tracebraid.analysis.time.step_times import warm_up
 from tracebraid.analysis.time.step_windows import in_windows, step_windows, windows_of
-from tracebraid.model.answers import DiffPart, DiffSetting
+from tracebraid.model.answers.job import DiffPart, DiffSetting
 from tracebraid.model.category import Category, Role
 from tracebraid.model.device_peaks import COMMUNICATION, COMPUTE, MEMORY, WAIT
 from tracebraid.model.expressions import as_text

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.compare.profiles import RunProfile
 from tracebraid.analysis.distributions import student_quantile, student_within
-from tracebraid.model.answers import DIFF_STEPS
+from tracebraid.model.answers.job import DIFF_STEPS
 
 _Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -388,7 +388,7 @@ def significance_columns(p: _Floats) -> list[pl.Series]:
 
 
 def diff_steps(a: RunProfile, b: RunProfile) -> pl.DataFrame:
-    """The step's time over all ranks, and of each: `model.answers.DIFF_STEPS`.
+    """The step's time over all ranks, and of each: `DIFF_STEPS`.
 
     The time of a job's step is the mean of its ranks: it is what parts of ranks add up to, and needs no common clock.
     """
