@@ -18,7 +18,6 @@ from .api.exports.export import export as export
 from .api.graphing import critical_path as critical_path
 from .api.graphing import dependency_graph as dependency_graph
 from .api.graphing import graph_coverage as graph_coverage
-from .api.graphing import write_path_overlay as write_path_overlay
 from .api.measuring import metrics as metrics
 from .api.packing import pack as pack
 from .api.querying import sql as sql
@@ -37,6 +36,7 @@ from .errors import ArgumentError as ArgumentError
 from .errors import InputError as InputError
 from .errors import TracebraidError as TracebraidError
 from .exporters.et_plus import write_et_plus as write_et_plus
+from .exporters.path_overlay import write_path_overlay as write_path_overlay
 from .importers.execution_trace.reader import read_execution_trace as read_execution_trace
 from .importers.kineto.reader import read_timeline as read_timeline
 from .model.engine import Job as Job
