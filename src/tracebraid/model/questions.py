@@ -394,7 +394,8 @@ class Caution:
     @property
     def sentence(self) -> str:
         """Its sentence with these details."""
-        return self.code.sentence.format_map(dict(self.details))
+        template = self.code.sentence
+        return template.format_map(dict(self.details))
 
 
 @dataclass(frozen=True, eq=False)
