@@ -88,7 +88,7 @@ def start() -> Measured:
 
 def check_all(folder: str) -> Measured:
     """Check each folder, once some folders have been checked."""
-    from tracebraid.api import check
+    from tracebraid import check
 
     jobs = sorted(Path(folder).iterdir(), key=lambda path: (path.name != "warm_up", path))
     for warm_up in sorted(jobs.pop(0).iterdir()):

@@ -13,7 +13,7 @@ from rich.console import Console
 import tracebraid
 from tests.planted import Scene, write_ranks
 from tests.planted.scenes import KERNEL_NS, clean
-from tracebraid.api import QueryOptions, answer_query
+from tracebraid.api.querying import QueryOptions, answer_query
 from tracebraid.model.engine import Job
 from tracebraid.reports.query_table import query_parts
 

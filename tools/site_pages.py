@@ -8,10 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from importlib import import_module
+from pkgutil import walk_packages
 from types import ModuleType
 from typing import Any
 
-import tracebraid
+import tracebraid.analysis
+import tracebraid.graph
+import tracebraid.model.answers
+import tracebraid.simulation
 from tracebraid.analysis.catalog import all_analyses
 from tracebraid.analysis.metrics.catalog import built_in_metrics
 from tracebraid.chakra import CollectiveCommType, LintCode
@@ -20,10 +25,8 @@ from tracebraid.chakra import statistics as chakra_stats
 from tracebraid.chakra.checking.lint import LINT_RULES
 from tracebraid.chakra.plan.job_plan import MAPPINGS, TypeMapping
 from tracebraid.chakra.running import results as chakra_answers
-from tracebraid.model import answers, schema
+from tracebraid.model import report, schema
 from tracebraid.model.analysis import Analysis, Family, Need
-from tracebraid.model.answers import graph as graph_answers
-from tracebraid.model.answers import serving as serving_answers
 from tracebraid.model.collectives import CollectiveType
 from tracebraid.model.column import Table
 from tracebraid.model.device_peaks import DEVICE_PEAKS, DevicePeaks, Precision
@@ -91,17 +94,28 @@ def tables_page() -> str:
     for title, module in _PARTS:
         parts += _part(title, _tables(module))
     parts += _part("Views, in SQL", [view.table for view in VIEWS])
-    answered = _tables(answers)
+    answers = _tables_of_answers()
     for family in Family:
         of_family = [analysis.table for analysis in _analyses() if analysis.family is family]
-        own = [table for table in dict.fromkeys(of_family) if table in answered]
-        answered = [table for table in answered if table not in own]
+        own = [table for table in dict.fromkeys(of_family) if table in answers]
         parts += _part(f"Answers: {family.value}", own)
-    for title, module in (("dependency graph", graph_answers), ("serving", serving_answers)):
-        own = [table for table in _tables(module) if table in answered]
-        answered = [table for table in answered if table not in own]
-        parts += _part(f"Answers: {title}", own)
-    return "\n".join([*parts, *_part("Answers: advice, comparison, metrics", answered)])
+        answers = [table for table in answers if table not in own]
+    return "\n".join(
+        [*parts, *_part("Answers: advice, comparison, dependency graph, metrics, serving", answers)]
+    )
+
+
+def _tables_of_answers() -> list[Table]:
+    """Tables of the rooms that answer: those in `model.answers`, and those beside their function."""
+    rooms = (tracebraid.analysis, tracebraid.graph, tracebraid.model.answers, tracebraid.simulation)
+    modules = [
+        import_module(found.name)
+        for room in rooms
+        for found in walk_packages(room.__path__, f"{room.__name__}.")
+    ]
+    others = {table for module in (report, *dict(_PARTS).values()) for table in _tables(module)}
+    tables = {table for module in modules for table in _tables(module)} - others
+    return sorted(tables, key=lambda table: table.name)
 
 
 def _tables(module: ModuleType) -> list[Table]:

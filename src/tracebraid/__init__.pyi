@@ -18,7 +18,6 @@ from .api.exports.export import export as export
 from .api.graphing import critical_path as critical_path
 from .api.graphing import dependency_graph as dependency_graph
 from .api.graphing import graph_coverage as graph_coverage
-from .api.graphing import write_path_overlay as write_path_overlay
 from .api.measuring import metrics as metrics
 from .api.packing import pack as pack
 from .api.querying import sql as sql
@@ -33,18 +32,13 @@ from .api.traces import demo_path as demo_path
 from .api.traces import info as info
 from .api.traces import link as link
 from .api.traces import open as open
-from .api.traces import read_execution_trace as read_execution_trace
-from .api.traces import read_timeline as read_timeline
 from .errors import ArgumentError as ArgumentError
-from .errors import CaptureError as CaptureError
-from .errors import CoverageError as CoverageError
-from .errors import EngineError as EngineError
 from .errors import InputError as InputError
-from .errors import MissingLibraryError as MissingLibraryError
-from .errors import OutputError as OutputError
-from .errors import QueryError as QueryError
 from .errors import TracebraidError as TracebraidError
 from .exporters.et_plus import write_et_plus as write_et_plus
+from .exporters.path_overlay import write_path_overlay as write_path_overlay
+from .importers.execution_trace.reader import read_execution_trace as read_execution_trace
+from .importers.kineto.reader import read_timeline as read_timeline
 from .model.engine import Job as Job
 from .model.execution_trace import ExecutionTrace as ExecutionTrace
 from .model.graph import DependencyGraph as DependencyGraph
@@ -59,10 +53,7 @@ from .version import __version__ as __version__
 __all__ = [
     "ArgumentError",
     "Capture",
-    "CaptureError",
-    "CoverageError",
     "DependencyGraph",
-    "EngineError",
     "ExecutionTrace",
     "ExecutionTraceObserver",
     "ExportOptions",
@@ -70,9 +61,6 @@ __all__ = [
     "Job",
     "LinkedTrace",
     "Matching",
-    "MissingLibraryError",
-    "OutputError",
-    "QueryError",
     "Timeline",
     "TracebraidError",
     "__version__",

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+import tracebraid
 from tests.browser.chromium import DESKTOP, Window
 from tests.planted.patterns import PATTERNS
 from tests.planted.scene import Scene
-from tracebraid import api
 
 PageOf = Callable[..., Page]
 _MOST_PX = 5_000
@@ -31,7 +31,7 @@ def written(scene: Scene, folder: Path) -> Path:
     traces.mkdir()
     scene.write(traces)
     out = folder / "page.html"
-    api.write_report(api.report(api.open(traces)), out)
+    tracebraid.write_report(tracebraid.report(tracebraid.open(traces)), out)
     return out
 
 

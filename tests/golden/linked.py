@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from tests.builders import Json
-from tracebraid.api import link
+from tracebraid import link
 from tracebraid.model.linked_trace import LinkedTrace
 
 ADDED = ("ts", "inclusive_dur", "exclusive_dur", "inter_thread_dep", "sync_dep")

@@ -15,11 +15,13 @@ import polars as pl
 import pytest
 
 from tests.builders import Json
+from tracebraid import link
 from tracebraid.analyses import breakdown, counters, kernels, ops, steps
 from tracebraid.analysis.device import device_events
-from tracebraid.analysis.time.breakdown import Cover, cover_of
-from tracebraid.api import link
-from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS
+from tracebraid.analysis.kernels.kernels import KERNELS
+from tracebraid.analysis.time.breakdown import BREAKDOWN, Cover, cover_of
+from tracebraid.analysis.time.step_times import STEPS
+from tracebraid.model.answers.ops import OPS
 from tracebraid.model.linked_trace import LinkedTrace
 
 FILES = {

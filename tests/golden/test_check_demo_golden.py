@@ -12,7 +12,7 @@ import pytest
 from tests.golden.linked import load, pair
 from tests.misled import misled_copy, wrong_parents
 from tests.unit.validation.made import codes
-from tracebraid.api import check
+from tracebraid import check
 
 
 def test_of_the_bundled_traces_there_is_nothing_to_complain_about(demo: Path) -> None:

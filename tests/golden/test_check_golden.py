@@ -12,7 +12,7 @@ import pytest
 import tracebraid
 from tests.builders import Json
 from tests.unit.validation.made import codes, diagnosis
-from tracebraid.api import check
+from tracebraid import check
 from tracebraid.model.check import Check, Diagnosis
 from tracebraid.model.coverage import OrphanReason
 from tracebraid.model.finding_code import FindingCode, Severity

@@ -16,17 +16,17 @@ from tests.golden.test_idle_golden import DLRM as DLRM_RANKS
 from tests.golden.test_idle_golden import is_kernel, launched_within
 from tests.linked_ranks import linked_ranks
 from tests.property.test_time import check_communication, check_steps
+from tracebraid import link
 from tracebraid.analysis.catalog import all_analyses
+from tracebraid.analysis.collectives.matched_groups import MATCHED_GROUPS
 from tracebraid.analysis.collectives.members import members
 from tracebraid.analysis.device import device_events
 from tracebraid.analysis.time.breakdown import breakdown
 from tracebraid.analysis.time.exposed_collectives import exposed_collectives
 from tracebraid.analysis.time.overlap import overlap
 from tracebraid.analysis.time.step_times import step_times
-from tracebraid.api import link
 from tracebraid.linking.ranks.clocks import clocks_of
 from tracebraid.model.analysis import Family, JobAnalysis
-from tracebraid.model.answers import MATCHED_GROUPS
 from tracebraid.model.collectives import SAME_CLOCK_NS, ClockMethod, CollectiveType, TransferMethod
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_ranks import LinkedRanks

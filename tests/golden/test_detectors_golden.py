@@ -13,16 +13,16 @@ import pytest
 import tracebraid
 from tests.golden.graphs import JOBS, graph_of
 from tests.golden.test_analyze_golden import FILES
+from tracebraid import link
 from tracebraid.analysis.antipatterns.catalog import job_detectors, rank_detectors
 from tracebraid.analysis.catalog import all_analyses
 from tracebraid.analysis.collectives.members import members
 from tracebraid.analysis.inference.graph_replays import graph_replays
 from tracebraid.analysis.inference.phases import batch_sizes, inference_phases, token_times
 from tracebraid.analysis.ranks.rank_facts import rank_facts
-from tracebraid.api import link
 from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.model.analysis import Family
-from tracebraid.model.answers.efficiency import RANK
+from tracebraid.model.answers import RANK
 from tracebraid.model.linked_ranks import RankParts
 from tracebraid.model.linked_trace import LinkedTrace
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+import tracebraid
 from tests.golden.test_analyze_golden import FILES, linked_file
 from tests.golden.test_idle_golden import DLRM
-from tracebraid import api
-from tracebraid.analysis.compare.compare import compare
+from tracebraid.analysis.compare.compare import MatchedBy, compare
 from tracebraid.analysis.compare.profiles import RankProfile, rank_profile
-from tracebraid.model.answers import DiffChange, DiffPart, MatchedBy
+from tracebraid.model.answers.job import DiffChange, DiffPart
 from tracebraid.model.device_peaks import COMPUTE
 from tracebraid.model.questions import CautionCode, Comparison
 
@@ -84,7 +84,7 @@ def test_ranks_of_one_job_run_one_program(real_traces: Path) -> None:
 @pytest.mark.full
 def test_jobs_are_compared_rank_by_rank(real_traces: Path) -> None:
     folder = real_traces / "pairs/dlrm_v100_8rank"
-    found = api.diff(folder, folder)
+    found = tracebraid.diff(folder, folder)
     check(found)
     assert found.steps.get_column("rank").to_list() == [None, 0, 1, 2, 3]
     spans = found.steps.filter(pl.col("rank").is_not_null()).get_column("a_ns")

@@ -17,7 +17,7 @@ from tests.builders import Json
 from tests.golden.linked import ADDED, load, pair
 from tests.integration.command import run
 from tests.peers import check_trace_link, is_device, load_et_plus, read_as_converter, read_as_replay
-from tracebraid.api import link, write_et_plus
+from tracebraid import link, write_et_plus
 
 
 @pytest.mark.full

@@ -19,7 +19,7 @@ from tests.golden.test_links_golden import KINETO_FILES, alone
 from tests.integration.command import run
 from tests.planted.graphs import check_graph
 from tests.planted.small_graphs import check_sums
-from tracebraid import analyses, api
+from tracebraid import analyses
 from tracebraid.api.graphing import critical_path, dependency_graph
 from tracebraid.errors import InputError
 from tracebraid.graph.critical_path.find_path import edge_slack
@@ -274,12 +274,12 @@ def lengths(frame: pl.DataFrame, column: str) -> dict[str | None, int]:
 @pytest.mark.parametrize("path", PATHS)
 def test_every_answer_has_the_same_length_of_a_step(path: Path) -> None:
     job = job_of(path)
-    advice = api.advise(job, 0)
+    advice = tracebraid.advise(job, 0)
     if advice.is_unknown:
         with pytest.raises(InputError, match="lost events"):
-            api.critical_path(job)
+            tracebraid.critical_path(job)
         return
-    found = api.critical_path(job, replays=0)
+    found = tracebraid.critical_path(job, replays=0)
     by_step = lengths(advice.of_job, "ns")
     spans = lengths(found.steps, "span_ns")
     assert by_step == {step: span for step, span in spans.items() if step in by_step}
@@ -287,7 +287,7 @@ def test_every_answer_has_the_same_length_of_a_step(path: Path) -> None:
     if advice.of_job.is_empty():
         return
     assert duration(advice.step_ns) in verdict(advice)[len(gap_lines(job.findings))]
-    changed = api.what_if(job, "scale 0.5")
+    changed = tracebraid.what_if(job, "scale 0.5")
     before = changed.steps.filter(pl.col("rank").is_null())
     assert lengths(before, "before_ns") == spans
     if not advice.steps:
@@ -300,7 +300,7 @@ def test_every_answer_has_the_same_length_of_a_step(path: Path) -> None:
     later = {key for key in own if key[1] != measured.item(0, "step")}
     assert {key: own[key] for key in later} == {key: of_ranks[key] for key in later}
     assert all(own[key] >= of_ranks[key] for key in own)
-    mean = api.metrics(job, only=["step_time_mean"], with_doubtful=True).row(0, named=True)
+    mean = tracebraid.metrics(job, only=["step_time_mean"], with_doubtful=True).row(0, named=True)
     assert mean["value"] == pytest.approx(advice.step_ns)
 
 
@@ -313,13 +313,13 @@ def lengths_of_ranks(frame: pl.DataFrame, column: str) -> dict[tuple[int, str], 
 @pytest.mark.parametrize("path", PATHS)
 def test_the_accounting_is_exactly_the_time_of_the_run(path: Path) -> None:
     job = job_of(path)
-    advice = api.advise(job, 0)
+    advice = tracebraid.advise(job, 0)
     for of_rank in [None, *advice.ranks]:
         rows = advice.accounting.filter(pl.col("of_rank").eq_missing(of_rank))
         if rows.is_empty():
             continue
         steps = set(rows.get_column("step"))
-        path_steps = api.critical_path(job, rank=of_rank, replays=0).steps
+        path_steps = tracebraid.critical_path(job, rank=of_rank, replays=0).steps
         counted = path_steps.filter(pl.col("step").is_in(list(steps - {None})) | (None in steps))
         begin = int(counted.select(pl.col("start_ns").min()).item())
         end = int(counted.select((pl.col("start_ns") + pl.col("span_ns")).max()).item())
@@ -330,7 +330,7 @@ def test_the_accounting_is_exactly_the_time_of_the_run(path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("command", ["summary", "advise", "critical-path --replays 0"])
 def test_commands_print_it(command: str, demo: Path) -> None:
-    length = duration(api.advise(tracebraid.open(demo)).step_ns)
+    length = duration(tracebraid.advise(tracebraid.open(demo)).step_ns)
     assert length in run(*command.split(), demo).stdout
 
 
@@ -338,6 +338,6 @@ def test_commands_print_it(command: str, demo: Path) -> None:
 def test_the_page_prints_it(demo: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert run("report", demo, "-o", page).returncode == 0
-    assert f"Step time {duration(api.advise(tracebraid.open(demo)).step_ns)}" in page.read_text(
+    assert f"Step time {duration(tracebraid.advise(tracebraid.open(demo)).step_ns)}" in page.read_text(
         encoding="utf-8"
     )

@@ -14,13 +14,19 @@ import pytest
 from tests.builders import Json, write
 from tests.golden.test_analyze_golden import FILES, linked_file, linked_of
 from tests.property.test_time import assert_adds_up
+from tracebraid import link
 from tracebraid.analyses import steps
 from tracebraid.analysis.device import device_events
-from tracebraid.analysis.time.idle.idle_parts import idle_blame, idle_causes, idle_gaps
-from tracebraid.analysis.time.idle.stream_idle import gaps_by_category, stream_idle
+from tracebraid.analysis.time.idle.idle_parts import (
+    IDLE_BLAME,
+    IDLE_CAUSES,
+    IDLE_GAPS,
+    idle_blame,
+    idle_causes,
+    idle_gaps,
+)
+from tracebraid.analysis.time.idle.stream_idle import STREAM_IDLE, gaps_by_category, stream_idle
 from tracebraid.analysis.validity import validity
-from tracebraid.api import link
-from tracebraid.model.answers import IDLE_BLAME, IDLE_CAUSES, IDLE_GAPS, STREAM_IDLE
 from tracebraid.model.column import Table
 from tracebraid.model.linked_trace import LinkedTrace
 

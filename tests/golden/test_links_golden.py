@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.golden.linked import intervals, load, names_of, node_names_of, pair, reasons
-from tracebraid.api import link, write_et_plus
+from tracebraid import link, write_et_plus
 from tracebraid.errors import ArgumentError, ProgramError
 from tracebraid.model.coverage import ChoiceReason, Count, OrphanReason
 from tracebraid.model.linked_trace import LinkedTrace

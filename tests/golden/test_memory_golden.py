@@ -12,13 +12,13 @@ import polars as pl
 import pytest
 
 from tests.builders import Json
+from tracebraid import link
 from tracebraid.analyses import steps
 from tracebraid.analysis.catalog import all_analyses
 from tracebraid.analysis.memory.activations import activations
 from tracebraid.analysis.memory.allocator import allocator
 from tracebraid.analysis.memory.memory_growth import memory_growth, memory_kept
 from tracebraid.analysis.memory.memory_use import allocations, memory_at_peak, memory_peak, memory_timeline
-from tracebraid.api import link
 from tracebraid.model.analysis import Family
 from tracebraid.model.linked_trace import LinkedTrace
 

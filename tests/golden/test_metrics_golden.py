@@ -11,8 +11,8 @@ import pytest
 from tests.golden.test_analyze_golden import FILES, linked_file
 from tests.golden.test_idle_golden import DLRM
 from tests.property.test_time import check_metrics
+from tracebraid import metrics, open
 from tracebraid.analyses import breakdown, mfu, step_spread
-from tracebraid.api import metrics, open
 from tracebraid.model.linked_trace import LinkedTrace
 
 ALL = {**FILES, **DLRM}

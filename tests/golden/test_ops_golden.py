@@ -22,9 +22,9 @@ from tracebraid.analysis.host.host_trees import call_sites
 from tracebraid.analysis.ops.annotations import annotation_kernels, user_annotations
 from tracebraid.analysis.ops.modules import modules
 from tracebraid.analysis.ops.op_times import python_frames
-from tracebraid.analysis.ops.ops import ops
+from tracebraid.analysis.ops.ops import OpKey, ops
 from tracebraid.model.analysis import Family
-from tracebraid.model.answers import ModuleSource, OpKey
+from tracebraid.model.answers.ops import ModuleSource
 from tracebraid.model.linked_trace import LinkedTrace
 
 ANALYSES = [found for found in all_analyses() if found.family is Family.OPS]

@@ -15,7 +15,7 @@ from tests.et_tables import ET_TABLES
 from tests.golden.linked import load, pair
 from tests.misled import misled_copy, wrong_parents
 from tests.unit.validation.made import codes
-from tracebraid.api import check, link, read_execution_trace, repair, write_et_plus
+from tracebraid import check, link, read_execution_trace, repair, write_et_plus
 from tracebraid.exporters.et_json import write_repaired_et
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.stage import computed

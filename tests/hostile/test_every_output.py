@@ -22,7 +22,7 @@ from tests.hostile.every_command import BASES, ENDED_BY_OTHERS, forms, named_com
 from tests.hostile.hostile_names import FOLDER, FORGED, FORMULAS, LONG, NAMES, hostile_ranks, steering
 from tests.integration.command import run
 from tests.planted import PlannedJob
-from tracebraid.api import ExportOptions
+from tracebraid import ExportOptions
 from tracebraid.chakra import ChakraOptions
 from tracebraid.errors import InputError
 from tracebraid.model.finding_code import FindingCode

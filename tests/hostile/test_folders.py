@@ -20,9 +20,10 @@ from tests.stores import content_of
 from tracebraid.errors import InputError, WrongTraceError
 from tracebraid.filesystem.interface import Entry
 from tracebraid.filesystem.local import LocalFile, LocalFiles
-from tracebraid.importers.discovery import find_rank_files, fingerprint, state_of, trace_files, unless_changed
+from tracebraid.importers.discovery import find_rank_files, trace_files
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.source_files import fingerprint, state_of, unless_changed
 from tracebraid.model.rank_files import SourceFile
 
 

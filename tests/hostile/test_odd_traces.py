@@ -19,7 +19,7 @@ from tests.integration.command import run, write_pair
 from tests.planted import Scene
 from tests.unit.linking.made import linked_of
 from tracebraid.analysis.catalog import all_analyses
-from tracebraid.analysis.ops.ops import ops
+from tracebraid.analysis.ops.ops import OpKey, ops
 from tracebraid.api.reporting import chosen_steps
 from tracebraid.chakra.et_plus import read_et_plus
 from tracebraid.chakra.running.network import network_of_text
@@ -27,7 +27,6 @@ from tracebraid.errors import ArgumentError, InputError
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.linking.nesting import host_tree
 from tracebraid.model.analysis import Family
-from tracebraid.model.answers import OpKey
 from tracebraid.model.finding import Loss
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.timeline import Timeline

@@ -21,9 +21,10 @@ from tests.hostile.plain_inputs import write_job
 from tests.integration.command import run
 from tests.unit.validation.made import lay, shuffled
 from tests.waiting import HANG_S
-from tracebraid import OutputError, chakra, link, write_et_plus
+from tracebraid import chakra, link, write_et_plus
 from tracebraid.chakra.as_json import chakra_jsonizer
 from tracebraid.chakra.graphs import visualize_chakra
+from tracebraid.errors import OutputError
 from tracebraid.files import write_whole
 
 READ = ("et", "kineto", "plus", "nodes")

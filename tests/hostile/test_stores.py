@@ -270,7 +270,7 @@ def test_a_full_disk_is_one_error_and_what_is_packed_stays(traces: Path, tmp_pat
         "tracebraid.pack(sys.argv[1], sys.argv[2])\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1500, resource.RLIM_INFINITY))\n"
         "try: tracebraid.pack(sys.argv[1], sys.argv[2], from_scratch=True)\n"
-        "except tracebraid.OutputError as error: print(error)"
+        "except tracebraid.errors.OutputError as error: print(error)"
     )
     out = tmp_path / "job.tbstore"
     done = subprocess.run(

@@ -38,7 +38,7 @@ def event_counts(linked):
 DETECTOR = """
 import polars as pl
 
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.category import Role
 from tracebraid.model.questions import Detector, Removal
 
@@ -63,7 +63,7 @@ PRODUCTS = Detector("any-product", "there are products", "Leave them out", _dete
 PATH_DETECTOR = """
 import polars as pl
 
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.questions import PathDetector, Removal
 
 
@@ -109,6 +109,7 @@ def halved(graph, chosen):
 '''
 
 COMMAND = '''
+import tracebraid
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import say_findings
 from tracebraid.model.finding import Finding
@@ -118,7 +119,8 @@ from tracebraid.model.finding_code import FindingCode
 @command(Group.LOOK, 1, Extra.SQL)
 def find_more(path: str) -> None:
     """Find what was added."""
-    say_findings([Finding.of(FindingCode.ADDED, path, "", number=7)])
+    answer = tracebraid.analyses.event_counts(tracebraid.open(path))
+    say_findings([Finding.of(FindingCode.ADDED, path, "", number=answer.height)])
 '''
 
 WRITER = """
@@ -207,7 +209,7 @@ def run(added: Path, *words: object, code: int = 0) -> str:
         (("what-if", "{demo}", "--change", "halve name=aten::mm"), "halve name=aten::mm"),
         (("export", "--help"), "ranks (.ranks): the ranks"),
         (("--help",), "find-more          Find what was added."),
-        (("find-more", "a.json"), "the number is 7"),
+        (("find-more", "{demo}"), "the number is 2"),
     ],
     ids=lambda case: " ".join(case)[:40] if isinstance(case, tuple) else "",
 )

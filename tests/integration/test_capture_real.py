@@ -19,10 +19,10 @@ from tests.builders import Json
 from tests.conftest import ROOT
 from tests.integration.calm import shared_capture
 from tests.integration.running import run_command, run_script
+from tracebraid import link, write_et_plus
+from tracebraid import open as open_job
 from tracebraid.analyses import breakdown, ops, steps
 from tracebraid.analysis.inference.phases import inference_phases
-from tracebraid.api import link, write_et_plus
-from tracebraid.api import open as open_job
 from tracebraid.model.linked_trace import LinkedTrace
 
 pytestmark = [

@@ -209,7 +209,7 @@ def test_the_demo_converts_from_all_forms_and_loses_nothing(tmp_path: Path, form
     job = tracebraid.open(tracebraid.demo_path())
     write = tracebraid.write_et_plus
     if form == "trace_link":
-        from tracebraid.api import write_trace_link_et as write
+        from tracebraid.exporters.et_plus import write_trace_link_et as write
     for rank in job.ranks:
         write(job[rank], tmp_path / f"linked_{rank}.json")
     linked = sorted(tmp_path.glob("linked_*"))

@@ -14,7 +14,7 @@ from tests.integration.command import Done, run, run_process
 from tests.planted import Host, PlannedJob
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, lay, ran, shuffled, step
-from tracebraid.api import check
+from tracebraid import check
 
 
 def ok(done: Done, returncode: int = 0) -> str:

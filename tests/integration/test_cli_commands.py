@@ -22,7 +22,7 @@ from tests.integration.command import (
     write_pair,
 )
 from tracebraid.model.answer_sentences import code_name
-from tracebraid.model.answers import IdleCause
+from tracebraid.model.answers.time import IdleCause
 from tracebraid.model.coverage import OrphanReason
 from tracebraid.model.finding import reason_sentence
 

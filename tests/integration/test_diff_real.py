@@ -15,7 +15,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 import tracebraid
 from tests.integration.command import run
-from tracebraid.model.answers import DiffChange, DiffPart
+from tracebraid.model.answers.job import DiffChange, DiffPart
 from tracebraid.model.questions import CautionCode
 
 pytestmark = pytest.mark.torch

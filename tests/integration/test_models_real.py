@@ -16,7 +16,8 @@ from tracebraid.analysis.ops.annotations import user_annotations
 from tracebraid.analysis.ops.modules import modules
 from tracebraid.analysis.ops.op_times import python_frames
 from tracebraid.analysis.ops.ops import ops
-from tracebraid.model.answers import MemoryCategory, ModuleSource
+from tracebraid.model.answers.memory import MemoryCategory
+from tracebraid.model.answers.ops import ModuleSource
 from tracebraid.model.linked_trace import LinkedTrace
 
 torch = pytest.importorskip("torch")

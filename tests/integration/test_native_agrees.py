@@ -333,7 +333,7 @@ def test_what_cannot_be_written_is_one_clear_error_and_leaves_nothing(tmp_path: 
     observer = tracebraid.ExecutionTraceObserver("native").register_callback(target)
     target.mkdir()
     (target / "x").touch()
-    with pytest.raises(tracebraid.OutputError, match=r"et\.arrow\.zip"):
+    with pytest.raises(tracebraid.errors.OutputError, match=r"et\.arrow\.zip"):
         observer.unregister_callback()
     assert [one.name for one in tmp_path.iterdir()] == [target.name]
 

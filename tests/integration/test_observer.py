@@ -293,7 +293,7 @@ def test_a_file_of_the_same_name_is_replaced_unless_that_is_not_wanted(
         assert len(nodes_of(tmp_path / "et.json")) == 1
     (tmp_path / "et.json").write_text("earlier")
     observer = make(overwrite=False).register_callback(tmp_path / "et.json")
-    with pytest.raises(tracebraid.OutputError, match="the file exists"):
+    with pytest.raises(tracebraid.errors.OutputError, match="the file exists"):
         observer.cleanup()
     assert (tmp_path / "et.json").read_text() == "earlier"
     assert files_of(tmp_path) == ["et.json"]

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+import tracebraid
 from tests.builders import Json, et_text, node, write
 from tests.golden.linked import load
 from tests.integration.command import Done, run, run_process
 from tests.misled import misled_copy, wrong_parents
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, lay, shuffled
-from tracebraid import api
 from tracebraid.errors import OutputError
 
 ET = "torch_et_0.json"
@@ -213,7 +213,7 @@ def test_a_disk_that_fills_during_the_copy_leaves_the_trace_and_no_half_copy(
 
     monkeypatch.setattr(shutil, "copy2", fill)
     with pytest.raises(OutputError, match="No space left"):
-        api.repair(tmp_path)
+        tracebraid.repair(tmp_path)
     assert content(tmp_path) == before
 
 

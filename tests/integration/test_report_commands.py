@@ -24,7 +24,7 @@ from tests.planted import write_ranks
 from tests.planted.programs import GEMM_NS, Program
 from tests.unit.reports.runs import planted_scene
 from tracebraid.cli.view import ended_by_terminate
-from tracebraid.model.answers import DiffChange
+from tracebraid.model.answers.job import DiffChange
 from tracebraid.model.questions import CautionCode, GateOutcome, Verdict
 
 

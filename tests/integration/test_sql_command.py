@@ -237,7 +237,7 @@ def test_a_result_larger_than_the_temporary_space_is_refused(tmp_path: Path) -> 
     with database(limits) as engine:
         engine.open(tmp_path / "scratch", [])
         assert sum(rows.height for rows in engine.answer("select 1 from range(100)")) == 100
-        with pytest.raises(tracebraid.QueryError, match="temporary space"):
+        with pytest.raises(tracebraid.errors.QueryError, match="temporary space"):
             engine.answer("select md5(range::varchar) as m from range(300000)")
 
 
@@ -293,9 +293,9 @@ def test_a_slice_of_narrow_columns_has_no_more_values_than_one_of_wide_columns(t
 def test_a_result_that_fails_on_its_way_leaves_no_file(form: Format, tmp_path: Path) -> None:
     def slices() -> Iterator[pl.DataFrame]:
         yield from [pl.DataFrame({"a": [1]})] * 3
-        raise tracebraid.QueryError("it needs more", "Ask for fewer rows")
+        raise tracebraid.errors.QueryError("it needs more", "Ask for fewer rows")
 
-    with pytest.raises(tracebraid.QueryError):
+    with pytest.raises(tracebraid.errors.QueryError):
         write_rows(slices(), Target(form, tmp_path / f"rows.{form.value}"))
     assert [*tmp_path.iterdir()] == []
 

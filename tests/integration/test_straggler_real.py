@@ -10,7 +10,7 @@ import pytest
 import tracebraid
 from tests.integration.calm import shared_capture
 from tests.integration.running import run_script
-from tracebraid.model.answers import LateCause
+from tracebraid.model.answers.job import LateCause
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.full, pytest.mark.torch]

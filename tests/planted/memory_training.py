@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.planted import Block, Scene, Thread
-from tracebraid.model.answers import MemoryCategory
+from tracebraid.model.answers.memory import MemoryCategory
 
 _CATEGORY = MemoryCategory
 

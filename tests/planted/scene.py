@@ -13,7 +13,7 @@ from tests.planted.events import ANNOTATION, Planted, us
 from tests.planted.memory import Allocator
 from tests.planted.streams import Stream
 from tests.planted.threads import Thread
-from tracebraid.api import link
+from tracebraid import link
 from tracebraid.model.capture_facts import METADATA
 from tracebraid.model.linked_trace import LinkedTrace
 

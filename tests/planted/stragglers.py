@@ -11,7 +11,7 @@ from tests.planted import A100, Cause, Host, PlannedJob
 from tracebraid.analysis.ranks.rank_steps import steps_of_rank
 from tracebraid.analysis.ranks.segments import rank_segments
 from tracebraid.linking.ranks.clocks import link_ranks
-from tracebraid.model.answers import LateCause
+from tracebraid.model.answers.job import LateCause
 from tracebraid.model.linked_ranks import LinkedRanks
 
 LATE_NS = 400_000

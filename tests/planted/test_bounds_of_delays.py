@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tracebraid
 from tests.planted import Copy, Scene, Stream, Thread
-from tracebraid import api
 from tracebraid.analysis.antipatterns.catalog import rank_detectors
 from tracebraid.analysis.time.idle.idle_parts import MACRO_NS
 
@@ -190,7 +190,7 @@ def test_what_the_host_does_between_steps_costs_no_more_than_is_said(
 
 def _bound_of(scene: Scene) -> float:
     """The time that host work covers, over all steps."""
-    advice = api.advise(scene.linked(), 0.0)
+    advice = tracebraid.advise(scene.linked(), 0.0)
     items = advice.items.filter(pl.col("detector") == "host-work")
     return float(items.get_column("bound_per_step_ns").sum()) * max(advice.steps, 1)
 
@@ -209,7 +209,7 @@ def test_work_of_another_stream_does_not_hide_a_delay() -> None:
     program += [Act("launch", 0, ns=_LONG_NS)]
     slow, mended = run(program, record), run(program, None)
     saved = end_of(slow) - end_of(mended)
-    bound = api.advise(slow.linked(), 0.0).by_step.get_column("saving_ns").sum()
+    bound = tracebraid.advise(slow.linked(), 0.0).by_step.get_column("saving_ns").sum()
     assert saved > _LONG_NS // 3
     assert saved <= bound <= _LONG_NS // 2 + _CALLS_NS
 
@@ -224,7 +224,7 @@ def test_layers_that_are_compiled_apart_are_no_graph_breaks() -> None:
                     host.launch(stream, "triton_poi_fused_0", _SHORT_NS)
                 host.spend(_LONG_NS)
             host.launch(stream, "gemm", _SHORT_NS)
-        return set(api.advise(scene.linked(), 0.0).items.get_column("detector"))
+        return set(tracebraid.advise(scene.linked(), 0.0).items.get_column("detector"))
 
     assert "graph-break" not in layers(["0/0", "0/0", "0/1"])
     assert "graph-break" in layers(["0/0", "1/0", "2/0"])
@@ -238,5 +238,5 @@ def test_kernels_of_an_op_are_mended_together() -> None:
             with host.op("aten::mm", dims=[[1024, 1024], [1024, 1024]]):
                 host.launch(stream, kernel, _LONG_NS)
         host.synchronize()
-    items = api.advise(scene.linked()).items.filter(pl.col("detector") == "full-precision-products")
+    items = tracebraid.advise(scene.linked()).items.filter(pl.col("detector") == "full-precision-products")
     assert items.get_column("count").to_list() == [2]

@@ -13,7 +13,7 @@ from tests.planted.patterns import PATTERNS
 from tests.planted.random_scenes import scenes
 from tests.planted.scenes import clean
 from tracebraid.analysis.antipatterns.catalog import rank_detectors
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Detector
 from tracebraid.model.step import PROFILER_STEP

@@ -8,16 +8,18 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 
+import tracebraid
 from tests.planted import Scene, Stream, Thread
 from tests.planted.patterns import PATTERNS
 from tests.planted.test_bounds_of_delays import DELAYS, Act, acts, end_of, run
 from tests.planted.training_loop import STEPS, training_loop
-from tracebraid import api
-from tracebraid.model.answers import SavingBasis
+from tracebraid.api.advising import advice_of_ranks, all_detectors, detectors, rank_advice
+from tracebraid.api.graphing import graph_of_ranks, rank_of_graph
+from tracebraid.model.answers.job import SavingBasis
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Advice
 
-REPLAYED = {detector.name for detector in api.detectors() if detector.removes is not None}
+REPLAYED = {detector.name for detector in detectors() if detector.removes is not None}
 BETWEEN_RANKS = {"late-rank", "rank-imbalance"}
 EXAMINED = {"interpreter-lock"}
 """Planted in the examination, with threads of its own: `threads_keep_the_interpreter_lock`."""
@@ -44,7 +46,7 @@ def saving_of(advice: Advice, detector: str) -> float:
 
 @pytest.mark.parametrize("name", WAITED_FOR)
 def test_what_a_pattern_costs_is_saved_in_the_replay(name: str) -> None:
-    advice = api.advise(linked(name), 0.0)
+    advice = tracebraid.advise(linked(name), 0.0)
     first = advice.items.row(0, named=True)
     assert (first["detector"], first["basis"]) == (name, SavingBasis.REPLAY.value)
     least, most = PATTERNS[name].saving_ns
@@ -71,10 +73,10 @@ def test_what_a_rank_costs_the_others_is_saved_in_the_replay(name: str) -> None:
 def advice_of(name: str) -> Advice:
     """The advice for the ranks of a pattern."""
     traces = [scene.linked() for scene in PATTERNS[name].scenes]
-    known = api.all_detectors()
-    ranks = [api.rank_advice(trace, known) for trace in traces]
-    graph = api.graph_of_ranks([api.rank_of_graph(trace) for trace in traces])
-    return api.advice_of_ranks(ranks, known, graph, 0.0)
+    known = all_detectors()
+    ranks = [rank_advice(trace, known) for trace in traces]
+    graph = graph_of_ranks([rank_of_graph(trace) for trace in traces])
+    return advice_of_ranks(ranks, known, graph, 0.0)
 
 
 @pytest.mark.full(keep=1)
@@ -85,7 +87,7 @@ def test_no_delay_costs_more_than_is_saved_in_the_replay(name: str, program: lis
     slow, mended = run(program, DELAYS[name]), run(program, None)
     slow.facts = NO_COST
     trace = slow.linked()
-    saving = saving_of(api.advise(trace, 0.0), name)
+    saving = saving_of(tracebraid.advise(trace, 0.0), name)
     assert end_of(slow) - end_of(mended) <= saving + _CALLS_NS * len(program)
     assert saving <= trace.timeline.events.get_column("dur_ns").sum()
 
@@ -93,7 +95,7 @@ def test_no_delay_costs_more_than_is_saved_in_the_replay(name: str, program: lis
 @pytest.mark.full(keep=1)
 @pytest.mark.parametrize("name", sorted(PATTERNS))
 def test_the_accounting_of_a_step_adds_up(name: str) -> None:
-    advice = api.advise(PATTERNS[name].scenes[0].linked(), 0.0)
+    advice = tracebraid.advise(PATTERNS[name].scenes[0].linked(), 0.0)
     shares = advice.accounting.group_by("of_rank", "step").agg(pl.col("share").sum())
     assert ((shares.get_column("share") - 1).abs() < 1e-9).all()
     assert advice.of_job.get_column("ns").sum() == pytest.approx(advice.step_ns * max(advice.steps, 1))
@@ -116,11 +118,11 @@ def _in_another_thread() -> Scene:
 
 
 def test_what_nothing_waits_for_saves_nothing_and_is_not_shown() -> None:
-    items = api.advise(_in_another_thread().linked(), 0.0).items
+    items = tracebraid.advise(_in_another_thread().linked(), 0.0).items
     assert "item-sync" in items.get_column("detector")
     assert "recording" not in items.get_column("detector")
     assert items.get_column("item").to_list() == list(range(1, items.height + 1))
 
 
 def test_an_empty_trace_has_no_advice() -> None:
-    assert api.advise(Scene().linked(), 0.0).items.is_empty()
+    assert tracebraid.advise(Scene().linked(), 0.0).items.is_empty()

@@ -13,8 +13,8 @@ from tests.planted.hosts import Cause
 from tests.planted.jobs import PlannedJob
 from tests.planted.scene import write_ranks
 from tests.planted.scenes import clean
+from tracebraid import metrics, open
 from tracebraid.analyses import launch_bound, step_times
-from tracebraid.api import metrics, open
 from tracebraid.model.engine import Job
 
 STEPS, LATE_NS, TRANSFER_NS, NELEMS = 4, 400_000, 50_000, 2048

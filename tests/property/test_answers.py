@@ -31,7 +31,7 @@ from tracebraid.analysis.collectives.transfers import (
 from tracebraid.api.job_answers import answers_of_ranks, job_rank_inputs
 from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.linking.ranks.matching.by_order import KnownOffsets, can_meet
-from tracebraid.linking.ranks.matching.signatures import of_another_run
+from tracebraid.linking.ranks.matching.findings import of_another_run
 from tracebraid.model.analysis import Analysis, Family, JobAnalysis
 from tracebraid.model.collectives import BETWEEN_TWO, CollectiveType
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts

@@ -25,7 +25,7 @@ from tracebraid.analysis.compare.profiles import RankProfile, rank_profile
 from tracebraid.analysis.efficiency.operands import UnknownOperandError, operands_of
 from tracebraid.analysis.efficiency.rules import RULE_NAMES, cost_of, rule_of
 from tracebraid.model.analysis import Family
-from tracebraid.model.answers import DiffChange, DiffPart
+from tracebraid.model.answers.job import DiffChange, DiffPart
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Comparison
 

@@ -23,8 +23,9 @@ from tracebraid.analysis.device import device_events
 from tracebraid.analysis.flames import flame_frames, flame_names, limited, merged_ranks
 from tracebraid.analysis.host.host_trees import host_names
 from tracebraid.analysis.ops.op_times import host_times, launched
+from tracebraid.analysis.ops.ops import OpKey
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.model.answers import FlameKind, FlameTree, OpKey
+from tracebraid.model.answers.ops import FlameKind, FlameTree
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.op_tree import OpTree, op_tree
 from tracebraid.reports.names import distinct_names

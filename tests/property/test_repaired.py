@@ -20,7 +20,7 @@ from tests.property.test_linking import Shape, laid_out, trees
 from tests.unit.linking.made import et_of, linked_of
 from tests.unit.validation.made import codes
 from tracebraid import check, link, repair
-from tracebraid.api import write_trace_link_et
+from tracebraid.exporters.et_plus import write_trace_link_et
 
 steady = settings(deadline=None, derandomize=True, max_examples=25)
 forests = st.lists(st.lists(trees, min_size=1, max_size=4), min_size=1, max_size=2)

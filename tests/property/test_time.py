@@ -34,7 +34,7 @@ from tracebraid.analysis.time.breakdown import cover_of, owned
 from tracebraid.analysis.time.idle.stream_waits import SLOW_LAUNCH_NS
 from tracebraid.analysis.time.step_windows import in_windows, step_of_moments
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers import METRICS, MetricLack
+from tracebraid.model.answers.job import METRICS, MetricLack
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Unit
 

@@ -63,9 +63,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         *("chakra", "engine", "graph", "queries", "simulation", "store", "version", "viewer"),
     },
     # The peers' calls are the stages' own: it composes api, and hands out nouns of the model.
-    "compat": {"api", "errors", "extras", "model"},
-    # The command line hands nouns of the model from api to reports, and names them in its types; the peers' options
-    # and what they mean stand in compat.
+    "compat": {"api", "errors", "exporters", "extras", "model"},
+    # A command calls a public function and hands its result to reports; limits of queries, reports of Nsight, diagnoses
+    # and ET+ of one rank it takes from their rooms. The peers' options and what they mean stand in compat.
     "cli": {
         *(
             "analyses",
@@ -76,11 +76,15 @@ MAY_IMPORT: dict[str, set[str]] = {
             "compat",
             "ctrl_c",
             "errors",
+            "exporters",
             "extras",
             "files",
             "model",
             "output_streams",
+            "queries",
+            "recorders",
             "reports",
+            "validation",
             "version",
         )
     },

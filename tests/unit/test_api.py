@@ -13,8 +13,11 @@ import pytest
 import tracebraid
 from tests.builders import call, et_text, kernel, kineto_text, node, op, write
 from tests.unit.linking.made import et_of
-from tracebraid import analyses, api
-from tracebraid.model.answers import BREAKDOWN, KERNELS, OPS, STEPS
+from tracebraid import analyses
+from tracebraid.analysis.kernels.kernels import KERNELS
+from tracebraid.analysis.time.breakdown import BREAKDOWN
+from tracebraid.analysis.time.step_times import STEPS
+from tracebraid.model.answers.ops import OPS
 from tracebraid.model.column import Table
 
 Question = Callable[[tracebraid.Job | tracebraid.LinkedTrace], pl.DataFrame]
@@ -59,7 +62,7 @@ def test_every_public_function_stays_callable_after_use(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_link_is_a_function_whatever_was_imported_before(tmp_path: Path) -> None:
-    code = "import sys, tracebraid.api; print(tracebraid.link(*sys.argv[1:]).coverage.host_ops.linked)"
+    code = "import sys, tracebraid.api.traces; print(tracebraid.link(*sys.argv[1:]).coverage.host_ops.linked)"
     assert run(code, *pair(tmp_path)) == "2\n"
     code = "import sys, tracebraid; tracebraid.demo_path(); print(tracebraid.link(*sys.argv[1:]).rank)"
     assert run(code, *pair(tmp_path)) == "0\n"
@@ -67,14 +70,14 @@ def test_link_is_a_function_whatever_was_imported_before(tmp_path: Path) -> None
 
 def test_link_takes_paths_or_traces_read_before(tmp_path: Path) -> None:
     et, kineto = pair(tmp_path)
-    by_path = api.link(str(et), kineto)
-    by_trace = api.link(api.read_execution_trace(et), api.read_timeline(kineto))
+    by_path = tracebraid.link(str(et), kineto)
+    by_trace = tracebraid.link(tracebraid.read_execution_trace(et), tracebraid.read_timeline(kineto))
     assert by_path.host_links.equals(by_trace.host_links)
     assert by_path.coverage == by_trace.coverage
 
 
 def test_link_takes_a_kineto_trace_alone(tmp_path: Path) -> None:
-    linked = api.link(None, pair(tmp_path)[1])
+    linked = tracebraid.link(None, pair(tmp_path)[1])
     assert linked.et is None
     assert linked.coverage.gpu_events.linked == 1
 
@@ -82,7 +85,7 @@ def test_link_takes_a_kineto_trace_alone(tmp_path: Path) -> None:
 def test_link_refuses_traces_that_changed_places(tmp_path: Path) -> None:
     et, kineto = pair(tmp_path)
     with pytest.raises(tracebraid.errors.WrongTraceError, match="Kineto trace"):
-        api.link(kineto, et)
+        tracebraid.link(kineto, et)
 
 
 def test_a_folder_opens_as_a_job_of_its_ranks(tmp_path: Path) -> None:
@@ -163,7 +166,7 @@ def test_a_job_of_empty_traces_has_empty_answers(tmp_path: Path, question: Quest
 
 
 def test_another_annotation_marks_steps_in_every_answer(tmp_path: Path) -> None:
-    linked = api.link(*pair(tmp_path))
+    linked = tracebraid.link(*pair(tmp_path))
     assert analyses.steps(linked.with_annotation("mm")).get_column("step").to_list() == ["mm"]
     assert analyses.breakdown(linked.with_annotation("mm")).get_column("step").to_list() == [None, "mm"]
     assert analyses.kernels(linked.with_annotation("mm"), True).get_column("step").to_list() == ["mm"]
@@ -172,12 +175,16 @@ def test_another_annotation_marks_steps_in_every_answer(tmp_path: Path) -> None:
 
 def test_info_tells_either_kind_of_file(tmp_path: Path) -> None:
     et, kineto = pair(tmp_path, 1, ".json.gz")
-    assert (api.info(et).kind, api.info(et).rank, api.info(et).counts["operator nodes"]) == (
+    assert (
+        tracebraid.info(et).kind,
+        tracebraid.info(et).rank,
+        tracebraid.info(et).counts["operator nodes"],
+    ) == (
         "execution-trace",
         1,
         2,
     )
-    found = api.info(kineto)
+    found = tracebraid.info(kineto)
     assert (found.kind, found.rank, found.world_size) == ("kineto-trace", 1, 2)
     assert found.steps == ("ProfilerStep#1",)
     assert found.counts["cpu_op"] == 1
@@ -187,7 +194,7 @@ def test_info_tells_either_kind_of_file(tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("index", [0, 1])
 def test_info_reads_standard_input(tmp_path: Path, index: int) -> None:
-    code = "from tracebraid import api; print(api.info('-').kind)"
+    code = "import tracebraid; print(tracebraid.info('-').kind)"
     with pair(tmp_path)[index].open("rb") as stream:
         done = subprocess.run([sys.executable, "-c", code], stdin=stream, capture_output=True, check=False)
     assert done.stdout.decode().strip() == ("execution-trace", "kineto-trace")[index], done.stderr.decode()

@@ -13,7 +13,7 @@ from tests.planted import Scene
 from tests.planted.scenes import clean
 from tracebraid.analysis.metrics.memory import RankFunction
 from tracebraid.errors import ArgumentError
-from tracebraid.model.answers import MetricLack
+from tracebraid.model.answers.job import MetricLack
 
 FAILED, NOTHING = MetricLack.METRIC_FAILED.value, MetricLack.NOTHING_TO_MEASURE.value
 

@@ -1,1 +1,1 @@
-"""One question per file: a `LinkedTrace` in, a DataFrame with a declared schema (`model.answers`) out."""
+"""One question per file: a `LinkedTrace` in, a DataFrame with a declared schema out."""

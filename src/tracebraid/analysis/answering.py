@@ -10,13 +10,13 @@ import polars as pl
 from tracebraid.analysis.device import device_events_by_step
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.analysis.validity import validity
-from tracebraid.model.answers.efficiency import DOUBTFUL, RANK
+from tracebraid.model.answers import DOUBTFUL, RANK
 from tracebraid.model.column import Table
 from tracebraid.model.linked_trace import LinkedTrace
 
 
 def answer(table: Table, frame: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
-    """Convert a frame to a table of `model.answers`: set `rank`, and `doubtful` if the table has that column.
+    """Convert a frame to a table of answers: set `rank`, and `doubtful` if the table has that column.
 
     Args:
         table: the schema.

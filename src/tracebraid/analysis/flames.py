@@ -105,7 +105,7 @@ class Stacks:
 
 
 def frame_table(stacks: Stacks, rank: int | None) -> pl.DataFrame:
-    """The frames of a tree: `model.answers.FLAME_FRAMES`."""
+    """The frames of a tree: `FLAME_FRAMES`."""
     codes, names = _coded(stacks.names)
     paths = stack_paths(stacks.parent, codes)
     frames = len(paths.parent)
@@ -346,7 +346,7 @@ def _calls(tree: ModuleTree, counts: NDArray[np.bool_]) -> pl.Series:
 
 
 def flame_frames(linked: LinkedTrace, step: str | None = None) -> pl.DataFrame:
-    """The frames of the flame graphs of a rank, tree by tree: `model.answers.FLAME_FRAMES`.
+    """The frames of the flame graphs of a rank, tree by tree: `FLAME_FRAMES`.
 
     Every host event's own time is in the self time of exactly one frame, and so is every device event's duration, once
     by its launching stack and once by its module. Work of several threads or streams at once counts for each.
@@ -360,7 +360,7 @@ def flame_frames(linked: LinkedTrace, step: str | None = None) -> pl.DataFrame:
 
 
 def merged_ranks(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Merge the frames of several ranks: `model.answers.FLAME_FRAMES`."""
+    """Merge the frames of several ranks: `FLAME_FRAMES`."""
     merged = [FLAME_FRAMES.empty()]
     for tree in FlameTree:
         own = [rows for some in frames if not (rows := some.filter(tree=tree.value)).is_empty()]
@@ -441,7 +441,7 @@ def _smaller(dropped: pl.DataFrame, first: int) -> pl.DataFrame:
 
 
 def flame_names(frames: pl.DataFrame) -> pl.DataFrame:
-    """The names of the frames of each tree, the most self time first: `model.answers.FLAME_NAMES`."""
+    """The names of the frames of each tree, the most self time first: `FLAME_NAMES`."""
     whole = pl.col("self_ns").sum().over("tree")
     count = pl.col("count")
     found = (

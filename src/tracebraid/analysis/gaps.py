@@ -6,8 +6,7 @@ import polars as pl
 
 from tracebraid.analysis.device import device_events
 from tracebraid.analysis.time.step_windows import step_windows
-from tracebraid.analysis.validity import doubts_of
-from tracebraid.model.answers import VALIDITY
+from tracebraid.analysis.validity import VALIDITY, doubts_of
 from tracebraid.model.device_peaks import COMMUNICATION
 from tracebraid.model.gaps import FoundGap, Gap
 from tracebraid.model.kernel_family import KernelFamily

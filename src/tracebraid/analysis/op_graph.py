@@ -9,7 +9,7 @@ import polars as pl
 from tracebraid.analysis.device import device_events_by_step
 from tracebraid.analysis.ops.op_times import op_times
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
-from tracebraid.model.answers import OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
+from tracebraid.model.answers.ops import OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -19,8 +19,8 @@ class OpGraph(NamedTuple):
     """A graph of ops.
 
     Args:
-        nodes: `model.answers.OP_GRAPH_NODES`.
-        edges: `model.answers.OP_GRAPH_EDGES`.
+        nodes: `OP_GRAPH_NODES`.
+        edges: `OP_GRAPH_EDGES`.
     """
 
     nodes: pl.DataFrame

@@ -13,9 +13,10 @@ from tracebraid.analysis.launches.lost_work import expected_work, unended
 from tracebraid.analysis.launches.synchronising import synchronising_calls
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
-from tracebraid.model.answers import VALIDITY, SyncKind
-from tracebraid.model.answers.efficiency import RANK
+from tracebraid.model.answers import RANK
+from tracebraid.model.answers.launches import SyncKind
 from tracebraid.model.category import Category, Role, Work, categories_of
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.device_peaks import COMMUNICATION, WAIT
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding_code import FindingCode
@@ -74,7 +75,7 @@ DOUBTS = pl.Schema(
         "time_ns": pl.Int64(),
     }
 )
-"""The columns of every rule's answer: those of `model.answers.VALIDITY` but the rank."""
+"""The columns of every rule's answer: those of `VALIDITY` but the rank."""
 
 
 def device_work(linked: LinkedTrace) -> pl.DataFrame:
@@ -528,6 +529,22 @@ _RULES = (
     steps_beyond_trace,
     dominating_events,
     impossible_overlaps,
+)
+
+
+VALIDITY = Table(
+    "validity",
+    "One row per step and doubt about it; no row: nothing speaks against its figures.",
+    (
+        RANK,
+        Column("step", Kind.TEXT, "the step; null: the doubt is about what lies in no step"),
+        Column("doubt", Kind.TEXT, "a code of `Gap`"),
+        Column("count", Kind.INT, "events that it is about; of missing ones, how many at least"),
+        Column(
+            "event_id", Kind.INT, "the earliest of them; null: it is missing, unknown, or the step itself"
+        ),
+        Column("time_ns", Kind.INT, "sum of their durations; null: unknown"),
+    ),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean, median
 
@@ -19,8 +19,8 @@ from tracebraid.analysis.antipatterns.known_detectors import (
     gathered_of,
     known_detectors,
 )
+from tracebraid.analysis.antipatterns.ranking import DEFAULT_MIN_SAVING as DEFAULT_MIN_SAVING
 from tracebraid.analysis.antipatterns.ranking import (
-    DEFAULT_MIN_SAVING,
     REMOVED,
     ProfilerCost,
     estimated,
@@ -47,6 +47,7 @@ from tracebraid.model.declared import declared
 from tracebraid.model.device_peaks import WAIT
 from tracebraid.model.engine import Job, Questions
 from tracebraid.model.expressions import as_text
+from tracebraid.model.finding import Finding
 from tracebraid.model.gaps import FoundGap, is_hidden
 from tracebraid.model.graph import DependencyGraph
 from tracebraid.model.linked_ranks import Gather, RankParts
@@ -65,20 +66,6 @@ from tracebraid.model.questions import (
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.simulation.counterfactual import gains_of
 from tracebraid.simulation.unrecorded import without_recording
-
-__all__ = [
-    "ADVICE_QUESTIONS",
-    "DEFAULT_MIN_SAVING",
-    "KnownDetectors",
-    "RankAdvice",
-    "advice_beside",
-    "advice_of_ranks",
-    "advise",
-    "all_detectors",
-    "check_min_saving",
-    "detectors",
-    "rank_advice",
-]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +211,45 @@ def advice_of_ranks(
     if is_hidden(Need.DEVICE_WORK, gaps):
         # What the host did meanwhile bounds nothing.
         return _unknown(ranks, known, gaps)
+    evidence, findings = _evidence_of_all(ranks, known)
+    judged = _Judged(evidence, pl.concat([rank.found.windows for rank in ranks]), _profiler(ranks))
+    if graph is not None:
+        judged = _judged_on_path(judged, graph, known)
+    estimator = partial(estimated, gains=judged.gains, profiler=judged.profiler)
+    every = _within_path(judged.evidence, judged.accounts, known)
+    found = ranked(every, judged.windows, least, estimator, known.by_name, judged.device_windows)
+    step_ns = _step_ns(judged.accounts) or found.step_ns
+    own_step_ns = step_ns * judged.profiler.own
+    transfers = (rank.transfers for rank in ranks if rank.transfers is not None)
+    return Advice(
+        _with_shares(found.items, own_step_ns),
+        found.by_step,
+        found.sites,
+        judged.recorded_at(found.evidence),
+        known.by_name,
+        tuple(rank.rank for rank in ranks),
+        found.steps,
+        judged.recorded_step_ns or step_ns,
+        own_step_ns,
+        judged.accounts,
+        growth=tuple(rank.growth for rank in ranks if rank.growth is not None),
+        precisions=ranks[0].precisions if ranks and len({rank.precisions for rank in ranks}) == 1 else None,
+        lacks=_lacks(ranks),
+        findings=tuple(dict.fromkeys(findings)),
+        unlaunched=max((rank.unlaunched for rank in ranks), default=0.0),
+        limit=next((rank.limit for rank in ranks if rank.limit is not None), None),
+        transfers=max(transfers, key=lambda each: each.bytes_per_s, default=None),
+        by_device=judged.by_device,
+        compute_site=judged.compute_site,
+        wrappers=frozenset().union(*(rank.wrappers for rank in ranks)),
+        gaps=gaps,
+    )
+
+
+def _evidence_of_all(
+    ranks: Sequence[RankAdvice], known: KnownDetectors
+) -> tuple[pl.DataFrame, list[Finding]]:
+    """Evidence of each rank and of the linked ranks, with findings."""
     evidence = [rank.found.evidence for rank in ranks]
     findings = [*known.findings, *(finding for rank in ranks for finding in rank.found.findings)]
     with_parts = [rank for rank in ranks if rank.parts is not None]
@@ -234,70 +260,91 @@ def advice_of_ranks(
         of_job, failed = evidence_of_job(linked, known.with_gathers(everywhere))
         evidence.append(of_job)
         findings += [*linked.findings, *failed]
-    windows = pl.concat([rank.found.windows for rank in ranks])
-    accounts, device_windows, by_device, site = ACCOUNTING.empty(), None, False, None
-    removals = {each.name: each.removes for each in known.by_name.values() if each.removes is not None}
-    profiler, recorded_step_ns, unrecorded = _profiler(ranks), 0.0, None
-    every = pl.concat(evidence)
-    if graph is not None:
-        every = _placed(every, graph)
-        unrecorded = without_recording(graph)
-    if graph is not None and unrecorded is not None:
-        profiler, recorded_step_ns = REMOVED, _recorded_step_ns(graph, windows)
-        idle = [name for name, removes in removals.items() if removes is Removal.HOST]
-        every, windows = unrecorded.occurrences(every, idle), unrecorded.moved(windows)
-        graph = unrecorded.graph
-    if graph is not None:
-        steps = windows.get_column("step").unique().drop_nulls().to_list()
-        found_accounts = step_accounts(graph, steps)
-        segments, accounts, by_device = found_accounts.path, found_accounts.table, found_accounts.by_device
-        site = compute_function(graph, segments)
-        of_path = [
-            detector.detect(graph, segments).with_columns(pl.lit(detector.name).alias("detector"))
-            for detector in known.of_path
-        ]
-        every = pl.concat([every, _placed(pl.concat(of_path), graph)]) if of_path else every
-        device_windows = _device_windows(graph, windows)
-        windows = _from_their_starts(windows, device_windows)
-    every = _within_path(every, accounts, known)
-    gains = _no_gains if graph is None else partial(gains_of, graph, removals)
-    estimator = partial(estimated, gains=gains, profiler=profiler)
-    found = ranked(every, windows, least, estimator, known.by_name, device_windows)
-    step_ns = _step_ns(accounts) or found.step_ns
-    own_step_ns = step_ns * profiler.own
-    step_ns = recorded_step_ns or step_ns
-    share = (pl.col("saving_per_step_ns") / max(own_step_ns, 1.0)).clip(0.0, 1.0)
-    high = pl.col("saving_high_per_step_ns")
-    most = pl.max_horizontal("saving_per_step_ns", pl.lit(own_step_ns))
-    return Advice(
-        found.items.with_columns(
-            share.alias("share"), pl.min_horizontal(high, most).alias(high.meta.output_name())
-        ),
-        found.by_step,
-        found.sites,
-        found.evidence if unrecorded is None else unrecorded.recorded_at(found.evidence),
-        known.by_name,
-        tuple(rank.rank for rank in ranks),
-        found.steps,
-        step_ns,
-        own_step_ns,
-        accounts,
-        tuple(rank.growth for rank in ranks if rank.growth is not None),
-        ranks[0].precisions if ranks and len({rank.precisions for rank in ranks}) == 1 else None,
-        _lacks(ranks),
-        tuple(dict.fromkeys(findings)),
-        max((rank.unlaunched for rank in ranks), default=0.0),
-        next((rank.limit for rank in ranks if rank.limit is not None), None),
-        max(
-            (rank.transfers for rank in ranks if rank.transfers is not None),
-            key=lambda each: each.bytes_per_s,
-            default=None,
-        ),
-        by_device,
-        site,
-        frozenset().union(*(rank.wrappers for rank in ranks)),
-        gaps,
+    return pl.concat(evidence), findings
+
+
+def _no_gains(_: pl.DataFrame) -> pl.DataFrame:
+    """Advice without a graph."""
+    return pl.DataFrame(
+        schema={"item": pl.Int64, "gain_ns": pl.Int64, "device_gain_ns": pl.Int64, "host_events": pl.Float64}
     )
+
+
+def _as_recorded(evidence: pl.DataFrame) -> pl.DataFrame:
+    return evidence
+
+
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """Evidence with the steps that it is judged by; the defaults are those without a graph.
+
+    Args:
+        evidence: all occurrences.
+        windows: the steps of the hosts.
+        profiler: what the profiler costs.
+        device_windows: the steps as they end on the devices.
+        accounts: `ACCOUNTING`.
+        by_device: whether it counts what a device does before what its host does at the same time.
+        compute_site: the user's function in which much is computed.
+        recorded_step_ns: mean time of a step as recorded, if the graph is without the recording; else 0.
+        gains: replays the graph without the occurrences of items.
+        recorded_at: moves evidence to the times as recorded.
+    """
+
+    evidence: pl.DataFrame
+    windows: pl.DataFrame
+    profiler: ProfilerCost
+    device_windows: pl.DataFrame | None = None
+    accounts: pl.DataFrame = field(default_factory=ACCOUNTING.empty)
+    by_device: bool = False
+    compute_site: tuple[str, float] | None = None
+    recorded_step_ns: float = 0.0
+    gains: Callable[[pl.DataFrame], pl.DataFrame] = _no_gains
+    recorded_at: Callable[[pl.DataFrame], pl.DataFrame] = _as_recorded
+
+
+def _judged_on_path(judged: _Judged, graph: DependencyGraph, known: KnownDetectors) -> _Judged:
+    """Judge evidence by the critical path, without what recording costs where that is known."""
+    removals = {each.name: each.removes for each in known.by_name.values() if each.removes is not None}
+    judged = replace(judged, evidence=_placed(judged.evidence, graph))
+    unrecorded = without_recording(graph)
+    if unrecorded is not None:
+        idle = [name for name, removes in removals.items() if removes is Removal.HOST]
+        judged = replace(
+            judged,
+            evidence=unrecorded.occurrences(judged.evidence, idle),
+            windows=unrecorded.moved(judged.windows),
+            profiler=REMOVED,
+            recorded_step_ns=_recorded_step_ns(graph, judged.windows),
+            recorded_at=unrecorded.recorded_at,
+        )
+        graph = unrecorded.graph
+    steps = judged.windows.get_column("step").unique().drop_nulls().to_list()
+    found = step_accounts(graph, steps)
+    of_path = [
+        detector.detect(graph, found.path).with_columns(pl.lit(detector.name).alias("detector"))
+        for detector in known.of_path
+    ]
+    device_windows = _device_windows(graph, judged.windows)
+    return replace(
+        judged,
+        evidence=pl.concat([judged.evidence, *(_placed(each, graph) for each in of_path)]),
+        windows=_from_their_starts(judged.windows, device_windows),
+        device_windows=device_windows,
+        accounts=found.table,
+        by_device=found.by_device,
+        compute_site=compute_function(graph, found.path),
+        gains=partial(gains_of, graph, removals),
+    )
+
+
+def _with_shares(items: pl.DataFrame, step_ns: float) -> pl.DataFrame:
+    """Items with their share of a step; none saves more than that."""
+    share = (pl.col("saving_per_step_ns") / max(step_ns, 1.0)).clip(0.0, 1.0)
+    high = pl.min_horizontal(
+        "saving_high_per_step_ns", pl.max_horizontal("saving_per_step_ns", pl.lit(step_ns))
+    )
+    return items.with_columns(share.alias("share"), high.alias("saving_high_per_step_ns"))
 
 
 def _unknown(ranks: Sequence[RankAdvice], known: KnownDetectors, gaps: tuple[FoundGap, ...]) -> Advice:
@@ -406,13 +453,6 @@ def _profiler(ranks: Sequence[RankAdvice]) -> ProfilerCost:
         median(cost.event_ns for cost in known),
         median(cost.pace for cost in known),
         median(cost.own for cost in known),
-    )
-
-
-def _no_gains(_: pl.DataFrame) -> pl.DataFrame:
-    """Advice without a graph."""
-    return pl.DataFrame(
-        schema={"item": pl.Int64, "gain_ns": pl.Int64, "device_gain_ns": pl.Int64, "host_events": pl.Float64}
     )
 
 

@@ -17,7 +17,8 @@ from tracebraid.files import is_folder, user_cache
 from tracebraid.filesystem.archives.archive_files import ArchiveFiles
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import is_url, text_of
-from tracebraid.importers.discovery import State, fingerprint, recorder_of, state_of
+from tracebraid.importers.discovery import recorder_of
+from tracebraid.importers.source_files import State, fingerprint, state_of
 from tracebraid.model.cache_info import CacheInfo
 from tracebraid.model.engine import Load, LoadingWork
 from tracebraid.model.finding import Finding, FindingCase, finding_sentence

@@ -16,8 +16,7 @@ from tracebraid.analysis.gaps import gaps
 from tracebraid.analysis.launches.lost_work import unended
 from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.api.job_answers import rank_parts
-from tracebraid.api.stored_jobs import is_store, open_store
-from tracebraid.api.traces import Progress as TracesProgress
+from tracebraid.api.stored_jobs import open_store
 from tracebraid.api.traces import ReadAndLink, link
 from tracebraid.ctrl_c import raised_outside_polars
 from tracebraid.errors import ArgumentError, CaptureWarning, InputError, ProgramError, sentences
@@ -38,13 +37,12 @@ from tracebraid.importers.trace import read_trace
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.linking.ranks.clocks import link_ranks
 from tracebraid.model.capture_outcome import CaptureOutcome, Recorded
-from tracebraid.model.check import Check, CheckedRank
+from tracebraid.model.check import Check, CheckedRank, Judgement
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.engine import Engine, Load, LoadingWork, Outcome
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode, Severity
-from tracebraid.model.judgement import Judgement
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
@@ -55,7 +53,7 @@ from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.recorders.session.settings import BACKENDS, STEPS_BY, Settings
 from tracebraid.store.answers.stored_answers import damaged_answers
 from tracebraid.store.findings import findings_of
-from tracebraid.store.manifest import CAPTURE, CaptureFacts, read_sealed
+from tracebraid.store.manifest import CAPTURE, CaptureFacts, is_store, read_sealed
 from tracebraid.store.opening import check_capture, read_manifest
 from tracebraid.store.rank_reader import damage
 from tracebraid.validation.advice import diagnose
@@ -171,7 +169,7 @@ class _Run:
     load: Load
     matching: Matching
     engine: Engine
-    progress: TracesProgress | None
+    progress: Progress | None
 
 
 @dataclass
@@ -206,7 +204,7 @@ class _Folder:
 
 def check(
     path: str | Path,
-    progress: TracesProgress | None = None,
+    progress: Progress | None = None,
     only_rank: int | None = None,
     matching: Matching | str = "auto",
     engine: Engine | str = AUTO,
@@ -295,7 +293,7 @@ def _check_capture(
 
 def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
     """Check that each file of a store is intact, then its content like the folder that it was packed from."""
-    job, manifest = open_store(store, run.matching, None, run.engine), read_manifest(store)
+    job, manifest = open_store(store, run.matching), read_manifest(store)
     errors = list(damage(store, manifest))
     of_answers = damaged_answers(store, manifest.options.writer)
     damaged = [
@@ -322,7 +320,7 @@ class _Undamaged(LoadingWork):
 
     damaged: Mapping[int, InputError]
 
-    def __call__(self, files: RankFiles, progress: TracesProgress | None) -> LinkedTrace:
+    def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         if files.rank in self.damaged:
             raise self.damaged[files.rank]
         linked: LinkedTrace = self.load(files, progress)

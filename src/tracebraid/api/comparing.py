@@ -14,8 +14,6 @@ from tracebraid.model.gaps import FoundGap, refuse_lost_work
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Comparison
 
-__all__ = ["Run", "diff"]
-
 Run: TypeAlias = str | Path | LinkedTrace | Job
 """A capture of a run: a folder or file, a linked trace, or a job."""
 

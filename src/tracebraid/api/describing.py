@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TypeAlias
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
-from tracebraid.api.stored_jobs import is_store, open_store
-from tracebraid.api.traces import info, trace_files
-from tracebraid.importers.discovery import ranks_in_file, torch_of
+from tracebraid.api.stored_jobs import open_store
+from tracebraid.api.traces import info
+from tracebraid.importers.discovery import ranks_in_file, torch_of, trace_files
 from tracebraid.importers.kineto.reader import read_rank
-from tracebraid.model.engine import InProcess, Job
+from tracebraid.model.engine import Job
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress, RankFiles
-from tracebraid.store.manifest import CAPTURE, CaptureFacts, read_sealed
+from tracebraid.store.manifest import CAPTURE, CaptureFacts, is_store, read_sealed
 from tracebraid.store.opening import check_capture
 from tracebraid.store.rank_reader import read_content
 
@@ -29,7 +29,7 @@ def infos(path: str | Path) -> list[DescribeFile]:
     """Return a describing function for each trace file of a path, or rank in it, in the order of names; see `info`."""
     if not is_store(path):
         return [ask for file in trace_files([path]) for ask in _of_file(file)]
-    job = open_store(path, Matching(), None, InProcess())
+    job = open_store(path, Matching())
     found: list[tuple[str, DescribeFile]] = []
     for files in job.files:
         if files.kineto is not None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import polars as pl
 
 from tracebraid.analysis.time.step_windows import step_windows, steps_refused
 from tracebraid.api.job_answers import gather_questions, linked_with_parts, parts_of
 from tracebraid.errors import InputError
-from tracebraid.exporters.path_overlay import overlay_chunks
-from tracebraid.files import write_whole
 from tracebraid.graph.coverage import coverage_of
-from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS, PathOptions, find_path
+from tracebraid.graph.critical_path.find_path import DEFAULT_REPLAYS as DEFAULT_REPLAYS
+from tracebraid.graph.critical_path.find_path import PathOptions, find_path
 from tracebraid.graph.joining import Steps, in_steps, join_ranks, step_names
 from tracebraid.graph.rank_graph import rank_graph
 from tracebraid.linking.ranks.clocks import link_ranks
@@ -180,19 +178,3 @@ def critical_path(
     graph = graph_of(traces)
     error = replay_error(replay_errors(graph)) if with_error else ReplayError()
     return find_path(graph, PathOptions(step, rank, replays), error)
-
-
-def write_path_overlay(path: CriticalPath, target: str | Path) -> int:
-    """Write a critical path as a Chrome trace, which Perfetto shows with its arrows.
-
-    Args:
-        path: the path.
-        target: a new file; compressed if its name ends in `.gz`.
-
-    Returns:
-        Its size in bytes.
-
-    Raises:
-        OutputError: it exists, or cannot be written.
-    """
-    return write_whole(Path(target), overlay_chunks(path), overwrite=False)

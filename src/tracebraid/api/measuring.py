@@ -126,7 +126,7 @@ def metrics(
     peak_flops: float | None = None,
     peak_bandwidth: float | None = None,
 ) -> pl.DataFrame:
-    """Compute the scalars of dashboards and papers for a job and each rank: `model.answers.METRICS`.
+    """Compute the scalars of dashboards and papers for a job and each rank: `METRICS`.
 
     A failing user metric has no value, and `lacks` states the failure; the others are computed.
 
@@ -228,7 +228,7 @@ class Measured:
     """The values of metrics.
 
     Args:
-        frame: a table of `model.answers.METRICS`.
+        frame: a table of `METRICS`.
         findings: findings between ranks, and failed user metrics.
     """
 

@@ -31,18 +31,9 @@ from tracebraid.files import write_whole, writing
 from tracebraid.filesystem.choose import file_system_of, in_archive
 from tracebraid.filesystem.interface import Kind
 from tracebraid.filesystem.paths import ResolvedPath, parent_of
-from tracebraid.importers.discovery import (
-    State,
-    fingerprint,
-    is_unchanged,
-    manifests_of,
-    size_beside,
-    state_of,
-    unless_changed,
-    windows_of,
-    with_text_path,
-)
+from tracebraid.importers.discovery import manifests_of, size_beside, windows_of, with_text_path
 from tracebraid.importers.sampling import rank_origins
+from tracebraid.importers.source_files import State, fingerprint, is_unchanged, state_of, unless_changed
 from tracebraid.linking.cut_steps import cut_to_steps
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.analysis import Stored

@@ -8,8 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from tracebraid.api.stored_jobs import is_store
-from tracebraid.api.traces import Progress, link
+from tracebraid.api.traces import link
 from tracebraid.errors import InputError
 from tracebraid.exporters.et_json import write_repaired_et
 from tracebraid.files import errors_named_as, part_beside, whole_file, write_whole, writing
@@ -20,7 +19,8 @@ from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.model.check import Repair
 from tracebraid.model.finding_code import Severity
 from tracebraid.model.op_schema import is_arrow
-from tracebraid.model.rank_files import RankFiles
+from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.store.manifest import is_store
 from tracebraid.validation.advice import diagnose
 from tracebraid.validation.identity import identity_findings
 

@@ -33,8 +33,9 @@ from tracebraid.files import write_whole
 from tracebraid.filesystem.paths import resolved_name
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.analysis import Analysis, Answer, Need, OnPage
-from tracebraid.model.answers import FLAME_FRAMES, STEP_TIMES
 from tracebraid.model.answers.memory import MemoryCategory
+from tracebraid.model.answers.ops import FLAME_FRAMES
+from tracebraid.model.answers.time import STEP_TIMES
 from tracebraid.model.compact import compact
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.engine import Job, RankPass, Unreadable

@@ -9,7 +9,7 @@ from functools import partial
 
 import polars as pl
 
-from tracebraid.analysis.inference.phases import PATTERN_GROUPS
+from tracebraid.analysis.inference.markers import PATTERN_GROUPS
 from tracebraid.analysis.memory.memory_use import memory_at_peak
 from tracebraid.api.graphing import graph_of
 from tracebraid.errors import ArgumentError

@@ -10,7 +10,7 @@ from pathlib import Path
 from tracebraid.errors import InputError
 from tracebraid.importers.sampling import origin_of_header
 from tracebraid.linking.link_traces import link_traces
-from tracebraid.model.engine import Engine, Job, RankCost
+from tracebraid.model.engine import Job, RankCost
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
@@ -19,12 +19,10 @@ from tracebraid.model.rank_files import Progress, RankFiles, RankOrigin
 from tracebraid.store.answers.answered_trace import AnsweredTrace
 from tracebraid.store.answers.stored_answers import StoredAnswers, read_index
 from tracebraid.store.findings import error_of, findings_of
-from tracebraid.store.manifest import Manifest, PackOptions, RankEntry, is_store
+from tracebraid.store.manifest import Manifest, PackOptions, RankEntry
 from tracebraid.store.opening import packed_ranks, read_manifest
 from tracebraid.store.rank_reader import StoredTables, linked_trace_of, read_content
 from tracebraid.version import __version__
-
-__all__ = ["ReadStored", "is_store", "matching_of", "open_store", "stored_origins"]
 
 _SHOWN = 8
 """Maximum ranks that a finding names."""
@@ -83,8 +81,13 @@ class ReadStored:
         return linked_trace_of(StoredTables(store, read_content(store, rank)))
 
 
-def open_store(path: str | Path, matching: Matching, window: int | None, engine: Engine) -> Job:
-    """Open a store as a job with the path and files that were packed."""
+def open_store(
+    path: str | Path, matching: Matching, window: int | None = None, with_answers: bool = True
+) -> Job:
+    """Open a store as a job with the path and files that were packed.
+
+    Stored answers are those of the devices that the traces name, and of how they were matched.
+    """
     store = Path(path)
     manifest = read_manifest(store)
     findings = findings_of(manifest.findings)
@@ -107,16 +110,10 @@ def open_store(path: str | Path, matching: Matching, window: int | None, engine:
     own = matching in (Matching(), matching_of(manifest.options))
     errors = {entry.rank: _error_of(store, entry) for entry in entries if entry.error is not None}
     sizes_bytes = {entry.rank: entry.size_bytes for entry in entries if entry.size_bytes is not None}
-    answers = _answers(store, manifest) if own else None
+    answers = _answers(store, manifest) if own and with_answers else None
     load = ReadStored(str(store), None if own else matching, errors, sizes_bytes, answers)
-    return Job(
-        manifest.path,
-        tuple(map(_files_of, entries)),
-        load,
-        findings,
-        engine,
-        has_answers=load.answers is not None,
-    )
+    files = tuple(map(_files_of, entries))
+    return Job(manifest.path, files, load, findings, has_answers=answers is not None)
 
 
 def stored_origins(path: str | Path, files: Sequence[RankFiles]) -> list[RankOrigin]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import polars as pl
 from tracebraid.api.engines import IN_PROCESS, engine_of
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
 from tracebraid.filesystem.paths import shown, text_of
-from tracebraid.importers.discovery import facts_beside, find_rank_files, recorder_of, torch_of, trace_files
+from tracebraid.importers.discovery import facts_beside, find_rank_files, recorder_of, torch_of
 from tracebraid.importers.execution_trace.reader import read_execution_trace
 from tracebraid.importers.kineto.reader import read_rank, read_timeline
 from tracebraid.importers.reading_cost import reading_cost
@@ -35,19 +35,6 @@ from tracebraid.store.manifest import is_store
 
 if TYPE_CHECKING:
     from tracebraid.filesystem.archives.archive_files import ArchiveFiles
-
-__all__ = [
-    "Progress",
-    "ReadAndLink",
-    "archive_of_load",
-    "demo_path",
-    "info",
-    "link",
-    "open",
-    "read_execution_trace",
-    "read_timeline",
-    "trace_files",
-]
 
 
 def open(
@@ -101,64 +88,56 @@ def open(
         >>> job[0].coverage.host_ops.share
         1.0
     """
-    if ranks is not None or sample is not None:
-        from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
-
-        selection = RankChoice(ranks, sample)
-        job = open(
-            path,
-            processes,
-            matching,
-            window,
-            engine=engine,
-            cache=cache,
-            annotation=annotation,
-            device=device,
-            unreadable=unreadable,
-            progress=progress,
-        )
-        return with_chosen_ranks(job, selection, partial(_origins, path, archive_of_load(job.load)))
     how = Matching(matching) if isinstance(matching, str) else matching
     policy = choice(Unreadable, unreadable, "policy for unreadable ranks")
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
     peaks = None if device is None else peaks_named(device)
-    if is_store(path):
-        from tracebraid.api.stored_jobs import ReadStored, open_store
-
-        job = replace(
-            open_store(path, how, window, runs_in),
-            answer_sql=_answer_sql,
-            annotation=annotation,
-            unreadable=policy,
-            progress=progress,
-            judge=_gaps,
-        )
-        if peaks is None:
-            return job
-        assert isinstance(job.load, ReadStored), "a store is opened by it"
-        return _on_device(replace(job, load=replace(job.load, answers=None)), peaks)
-    named = with_files(path)
-    archive = archive_of(named)
-    files, findings = find_rank_files(named, window)
-    load: Load = ReadAndLink(processes, how, archive)
-    if cache:
-        from tracebraid.api.caching import cached_load
-
-        load, noticed = cached_load(load, named, how)
-        findings = (*findings, *noticed)
-    job = Job(
-        shown(path),
-        files,
-        load,
-        findings,
-        runs_in,
-        policy,
-        progress,
+    choose = None if ranks is None and sample is None else _chosen(path, ranks, sample)
+    job = (
+        _opened_store(path, how, window, peaks is None)
+        if is_store(path)
+        else _opened_traces(path, processes, how, window, cache)
+    )
+    job = replace(
+        job,
+        engine=runs_in,
+        unreadable=policy,
+        progress=progress,
         answer_sql=_answer_sql,
         annotation=annotation,
         judge=_gaps,
     )
-    return job if peaks is None else _on_device(job, peaks)
+    if peaks is not None:
+        job = replace(job, load=_OnDevice(job.load, peaks))
+    return job if choose is None else choose(job)
+
+
+def _opened_store(path: str | Path, matching: Matching, window: int | None, with_answers: bool) -> Job:
+    from tracebraid.api.stored_jobs import open_store
+
+    return open_store(path, matching, window, with_answers=with_answers)
+
+
+def _opened_traces(
+    path: str | Path, processes: int | None, matching: Matching, window: int | None, cache: bool
+) -> Job:
+    named = with_files(path)
+    files, findings = find_rank_files(named, window)
+    load: Load = ReadAndLink(processes, matching, archive_of(named))
+    if cache:
+        from tracebraid.api.caching import cached_load
+
+        load, noticed = cached_load(load, named, matching)
+        findings = (*findings, *noticed)
+    return Job(shown(path), files, load, findings)
+
+
+def _chosen(path: str | Path, ranks: str | Iterable[int] | None, sample: int | None) -> Callable[[Job], Job]:
+    """Restriction of the opened job to some of its ranks."""
+    from tracebraid.api.choosing_ranks import RankChoice, with_chosen_ranks
+
+    choice = RankChoice(ranks, sample)
+    return lambda job: with_chosen_ranks(job, choice, partial(_origins, path, archive_of_load(job.load)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,11 +149,6 @@ class _OnDevice(LoadingWork):
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         linked: LinkedTrace = self.load(files, progress)
         return replace(linked, named_device=self.peaks)
-
-
-def _on_device(job: Job, peaks: DevicePeaks) -> Job:
-    """The job with a named device; answers that a store keeps are those of the device that the traces name."""
-    return replace(job, load=_OnDevice(job.load, peaks), has_answers=False)
 
 
 def _gaps(linked: LinkedTrace) -> tuple[FoundGap, ...]:

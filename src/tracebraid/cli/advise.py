@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from tracebraid import api
+import tracebraid
+from tracebraid.api.advising import DEFAULT_MIN_SAVING, check_min_saving
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import exit_if_unreadable, note, progress, say, say_findings
@@ -38,17 +39,17 @@ def advise(
             metavar="1%|0.5ms",
             help="Leave out what saves less than this share of a step, or less than this time in each step.",
         ),
-    ] = api.DEFAULT_MIN_SAVING,
+    ] = DEFAULT_MIN_SAVING,
     top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Print the first N items.")] = _TOP,
 ) -> None:
     """List what to change to make steps shorter: the cause, the place and the estimated saving of each item."""
     target = table_options.target()
     target.refuse_existing()
     least = float(min_saving) if min_saving.replace(".", "", 1).isdecimal() else min_saving
-    api.check_min_saving(least)
+    check_min_saving(least)
     with progress("reading") as update:
         job = job_options.open(path, update)
-        advice = api.advise(job.only(rank), least)
+        advice = tracebraid.advise(job.only(rank), least)
     findings: Sequence[Finding] = job.findings
     if target.form is Format.JSON:
         data = {**advice_data(advice), "findings": [finding_data(finding) for finding in findings]}

@@ -6,7 +6,7 @@ import time
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.cli.commands import Group, command
 
 
@@ -19,5 +19,5 @@ def build_recorder() -> None:
     Needs a C++ compiler.
     """
     began_s = time.monotonic()
-    path = api.build_recorder()
+    path = tracebraid.build_recorder()
     typer.echo(f"{path}  ({time.monotonic() - began_s:.0f} s)")

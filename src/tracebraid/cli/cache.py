@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import TracePath
 from tracebraid.cli.output import note, say_json
@@ -23,7 +23,7 @@ def cache(
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Show or clear the cache that `--cache` made of these traces."""
-    found = api.clear_cache(path) if clear else api.cache_info(path)
+    found = tracebraid.clear_cache(path) if clear else tracebraid.cache_info(path)
     if not found and "://" not in path and not is_there(path):
         raise InputError(path, "there is no such file or folder", "Check the path")
     if json:

@@ -11,11 +11,13 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
+from tracebraid.api.checking import recorded_by_rank, run_captured, settings_of
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.output import note, say_error
 from tracebraid.errors import InputError, TracebraidError
 from tracebraid.model.capture_outcome import CaptureOutcome
+from tracebraid.recorders.launcher.nsys_command import export_reports
 from tracebraid.reports.capture import nothing_text, recorded_texts
 from tracebraid.reports.check import diagnosis_text, verdict
 
@@ -62,14 +64,14 @@ def capture(
     """
     schedule = {"skip_first": skip_first, "wait": wait, "warmup": warmup, "active": active, "repeat": repeat}
     options = {"stacks": stacks, "memory": memory, "overwrite": overwrite, "nsys": nsys, "recorder": recorder}
-    settings = api.settings_of(
+    settings = settings_of(
         out, schedule, {**options, "new": new, "steps_by": steps_by, "calibrate": calibrate}
     )
-    outcome = api.run_captured(command, settings)
+    outcome = run_captured(command, settings)
     returncode = outcome.returncode
     try:
         if nsys:
-            api.export_reports(Path(outcome.out_dir))
+            export_reports(Path(outcome.out_dir))
         _report(outcome, check and not nsys)
     except TracebraidError as error:
         say_error(str(error))
@@ -85,8 +87,8 @@ def _report(outcome: CaptureOutcome, check: bool) -> None:
     out = outcome.out_dir
     if outcome.nothing is not None:
         raise InputError(out, *nothing_text(outcome))
-    checked = api.check(out) if check else None
-    recorded = api.recorded_by_rank(out)
+    checked = tracebraid.check(out) if check else None
+    recorded = recorded_by_rank(out)
     if recorded:
         for text in recorded_texts(recorded, checked):
             note(f"tracebraid: {text}")

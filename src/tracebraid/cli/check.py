@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from tracebraid import api
+import tracebraid
+from tracebraid.api.engines import AUTO, engine_of
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import Address, EngineName, path_or_url
 from tracebraid.cli.matching import Match, matching_of
@@ -34,15 +35,15 @@ def check(
         typer.Option("--repair", help="First repair parents in Execution Traces; keeps <name>.orig."),
     ] = False,
     match: Match = "auto",
-    engine: EngineName = api.AUTO,
+    engine: EngineName = AUTO,
     address: Address = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Check a capture (each file, each pair, all ranks) and advise on problems. Exit code 1 if it does not link."""
-    matching, runs_in = matching_of(match), api.engine_of(engine, address)
+    matching, runs_in = matching_of(match), engine_of(engine, address)
     with progress("checking") as update:
-        repairs = api.repair(path, update) if repair else ()
-        checked = api.check(path, update, matching=matching, engine=runs_in)
+        repairs = tracebraid.repair(path, update) if repair else ()
+        checked = tracebraid.check(path, update, matching=matching, engine=runs_in)
     if json:
         say_json({**check_data(checked), **({"repairs": repair_data(repairs)} if repair else {})})
     else:

@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
+from tracebraid.api.graphing import DEFAULT_REPLAYS
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import (
@@ -64,7 +65,7 @@ def critical_path(
             metavar="N",
             help="Perturbed replays of each step, to measure how stable its path is; 0: none.",
         ),
-    ] = api.DEFAULT_REPLAYS,
+    ] = DEFAULT_REPLAYS,
 ) -> None:
     """Show the critical path of each step over all ranks: the work that must get faster to shorten it."""
     if json and csv:
@@ -76,13 +77,13 @@ def critical_path(
         job = job_options.open(path, update)
         if rank is not None:
             job.check_rank(rank)
-        graph = api.dependency_graph(job)
+        graph = tracebraid.dependency_graph(job)
     if rank is not None and rank not in graph.ranks.ranks.get_column("rank"):
         end(job.findings)
     # A table of segments does not show how well the model reproduces the trace.
-    found = api.critical_path(graph, step=step, rank=rank, replays=replays, with_error=not csv)
+    found = tracebraid.critical_path(graph, step=step, rank=rank, replays=replays, with_error=not csv)
     if out is not None:
-        api.write_path_overlay(found, out)
+        tracebraid.write_path_overlay(found, out)
         note(f"{out}: the path and its arrows; open it at https://ui.perfetto.dev")
     findings: Sequence[Finding] = job.findings
     if json:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.link import LinkedRank, Links, link_into, show_ledger
 from tracebraid.cli.output import findings_data, progress, say, say_findings, say_json
@@ -37,12 +37,12 @@ def demo(
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Link and summarise the bundled traces: a small transformer, trained on two CPU ranks with DDP over gloo."""
-    traces = api.demo_path()
+    traces = tracebraid.demo_path()
     if folder is not None:
         _copy(traces, folder)
         traces = folder
     with progress("linking") as update:
-        job = api.open(traces, unreadable=Unreadable.SKIP, progress=update)
+        job = tracebraid.open(traces, unreadable=Unreadable.SKIP, progress=update)
         question = partial(_link_and_summarise, folder=folder, json=json, first=job.ranks[0])
         questions = {_link_and_summarise: question}
         found = Summary(advice=None if json else advice_beside(job, questions))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.cli.commands import BETWEEN_SIDES, Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, path_or_url, with_job_options
 from tracebraid.cli.output import (
@@ -94,11 +94,11 @@ def diff(
             return job_options.open(path, lambda share: update((number + share) / count))
 
         jobs = [opened(number, path) for number, path in enumerate([*a, *b])]
-        found = api.diff(jobs[: len(a)], jobs[len(a) :], with_doubtful)
+        found = tracebraid.diff(jobs[: len(a)], jobs[len(a) :], with_doubtful)
     findings = [finding for job in jobs for finding in job.findings]
     if target is not None:
         runs = " against ".join(", ".join(side) for side in (a, b))
-        target.show(api.comparison_report(found, title or runs, limit=limit, findings=findings))
+        target.show(tracebraid.comparison_report(found, title or runs, limit=limit, findings=findings))
         say_findings(findings)
     elif json:
         say_json(diff_data(found, findings, limit))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.chakra.exporting.astra_sim import RUN_SCRIPT
 from tracebraid.chakra.exporting.export import SIMULATOR_FOLDER
 from tracebraid.chakra.exporting.replay import ChakraReplay, NotCompared, ReplayedStep
@@ -58,7 +58,7 @@ def export(
     refuse_target(out)
     with progress("exporting") as update:
         job = job_options.open(path, update)
-        done = api.export(job, out, to, api.ExportOptions(rank, step, top, near, of_chakra))
+        done = tracebraid.export(job, out, to, tracebraid.ExportOptions(rank, step, top, near, of_chakra))
     say_findings(done.findings)
     what = "nodes" if to is ExportFormat.CHAKRA else "rows"
     rows = "" if done.rows is None else f"{done.rows:,} {what} in "

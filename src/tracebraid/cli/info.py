@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+from tracebraid.api.describing import infos
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import OfAll, progress, say, say_error, say_findings, say_json
@@ -27,22 +27,22 @@ def info(
     json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Describe each file: kind, schema, torch, device, rank, time span, steps, counts by category."""
-    infos: list[FileInfo] = []
+    described: list[FileInfo] = []
     failed = False
     with progress("reading") as update:
-        requested = [ask for path in paths for ask in api.infos(path)]
+        requested = [ask for path in paths for ask in infos(path)]
         whole = OfAll(update, len(requested))
         for ask in requested:
             try:
-                infos.append(ask(whole))
+                described.append(ask(whole))
             except InputError as error:
                 say_error(str(error))
                 failed = True
             whole.next()
     if json:
-        say_json({"files": [file_info_data(file_info) for file_info in infos]})
-    elif infos:
-        say(*info_tables(infos))
-        say_findings(finding for file_info in infos for finding in file_info.findings)
+        say_json({"files": [file_info_data(file_info) for file_info in described]})
+    elif described:
+        say(*info_tables(described))
+        say_findings(finding for file_info in described for finding in file_info.findings)
     if failed:
         raise typer.Exit(1)

@@ -11,7 +11,8 @@ from typing import Annotated, Any, TypeAlias, get_type_hints
 
 import typer
 
-from tracebraid import api
+import tracebraid
+from tracebraid.api.engines import AUTO, ENGINES, engine_of
 from tracebraid.model.engine import Job, Unreadable
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress
@@ -73,7 +74,7 @@ OptionalTracePath: TypeAlias = Annotated[
 
 EngineName: TypeAlias = Annotated[
     str,
-    typer.Option("--engine", metavar="|".join(api.ENGINES), help="Engine that runs the work over the ranks."),
+    typer.Option("--engine", metavar="|".join(ENGINES), help="Engine that runs the work over the ranks."),
 ]
 
 Address: TypeAlias = Annotated[
@@ -119,7 +120,7 @@ class JobOptions:
             help=f"The annotation that marks a step; {PROFILER_STEP} by default.",
         ),
     ] = None
-    engine: EngineName = api.AUTO
+    engine: EngineName = AUTO
     address: Address = None
     cache: Annotated[
         bool, typer.Option("--cache", help="Cache the parsed traces beside them, and reuse the cache.")
@@ -142,11 +143,11 @@ class JobOptions:
             InputError: there is no Kineto trace.
             BadParameter: an option has no such value.
         """
-        return api.open(
+        return tracebraid.open(
             path,
             matching=matching,
             window=self.window,
-            engine=api.engine_of(self.engine, self.address),
+            engine=engine_of(self.engine, self.address),
             ranks=self.ranks,
             sample=self.sample,
             cache=self.cache,

@@ -10,12 +10,15 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tracebraid import api
+import tracebraid
+from tracebraid.api.checking import judge
+from tracebraid.api.job_answers import linked_parts, on_reference_clock, rank_parts
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, path_or_url, with_job_options
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import findings_data, output_width, progress, say, say_findings, say_json
 from tracebraid.errors import CoverageError, InputError, OutputError
+from tracebraid.exporters.et_plus import write_et_plus
 from tracebraid.files import refuse_inputs
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.engine import Job
@@ -152,7 +155,7 @@ class Pairs:
     paths: list[str]
     out: Path | None
     matching: Matching = Matching()  # noqa: RUF009 - it is frozen
-    write: Write = api.write_et_plus
+    write: Write = write_et_plus
     job_options: JobOptions = JobOptions()  # noqa: RUF009 - it is frozen
     align_clocks: bool = False
 
@@ -187,18 +190,20 @@ def link_all(pairs: Pairs, update: Progress) -> Links:
     if len(paths) == 2:
         if out is not None:
             refuse_inputs(out, paths)
-        timeline = api.read_timeline(paths[1], progress=update)
-        return Links.of([_link_rank(api.link(paths[0], timeline, matching=pairs.matching), out, pairs.write)])
+        timeline = tracebraid.read_timeline(paths[1], progress=update)
+        return Links.of(
+            [_link_rank(tracebraid.link(paths[0], timeline, matching=pairs.matching), out, pairs.write)]
+        )
     job = pairs.job_options.open(str(paths[0]), update, pairs.matching)
     if out is not None:
         _make_folder(out)
     if not pairs.align_clocks:
         return Links.of(list(job.each(partial(link_into, folder=out))), job)
     # Clocks are known when all ranks have been read.
-    ranks = api.linked_parts(list(job.with_progress(0.0, 0.5).each(api.rank_parts)))
+    ranks = linked_parts(list(job.with_progress(0.0, 0.5).each(rank_parts)))
     job.add_findings(ranks.findings)
     second = job.with_progress(0.5, 1.0)
-    aligned = second.each(lambda linked: link_into(api.on_reference_clock(linked, ranks), out))
+    aligned = second.each(lambda linked: link_into(on_reference_clock(linked, ranks), out))
     return Links.of(list(aligned), job)
 
 
@@ -213,12 +218,12 @@ def link_into(linked: LinkedTrace, folder: Path | None) -> LinkedRank:
     return replace(rank, findings=(unwritten, *rank.findings))
 
 
-def _link_rank(linked: LinkedTrace, out: Path | None, write: Write = api.write_et_plus) -> LinkedRank:
+def _link_rank(linked: LinkedTrace, out: Path | None, write: Write = write_et_plus) -> LinkedRank:
     """Link a rank, and write its ET+ if requested; the result holds no traces."""
     coverage = linked.coverage
     if out is not None:
         write(linked, out)
-    return LinkedRank(linked.rank, coverage, api.judge(linked).findings)
+    return LinkedRank(linked.rank, coverage, judge(linked).findings)
 
 
 def _make_folder(path: Path) -> None:

@@ -8,7 +8,8 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from tracebraid import api
+import tracebraid
+from tracebraid.api.measuring import chosen_metrics
 from tracebraid.cli.analyze import check_peaks
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
@@ -81,7 +82,7 @@ def metrics(
     target = table_options.target()
     check_peaks({"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth})
     names = None if only is None else [name.strip() for name in only.split(",") if name.strip()]
-    chosen, unusable = api.chosen_metrics(names)
+    chosen, unusable = chosen_metrics(names)
     if list_all:
         _list(chosen, unusable, target)
         return
@@ -91,7 +92,7 @@ def metrics(
     with progress("reading") as update:
         job = job_options.open(path, update)
         job.add_findings(unusable)
-        frame = api.metrics(
+        frame = tracebraid.metrics(
             job.only(rank),
             only=chosen,
             with_doubtful=with_doubtful,

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.segment import Segment
 from rich.text import Text
 
-from tracebraid import api, clock
+from tracebraid import clock
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode, Severity
 from tracebraid.model.printable import encodable, printable, printable_json
@@ -24,6 +24,7 @@ from tracebraid.reports.breakdown_bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, gap_lines, line_of_alike, without_worst_gap
 from tracebraid.reports.fitted_table import WIDEST
 from tracebraid.reports.machine import finding_data
+from tracebraid.validation.advice import diagnosis_of, without_consequences
 
 _SHOW_AFTER_S = 1.0
 """Delay before a progress bar appears."""
@@ -109,9 +110,9 @@ def say_error(text: str, *details: str) -> None:
 
 def say_findings(findings: Iterable[Finding]) -> None:
     """Print findings once each; equal findings of several files share a line."""
-    for same in alike(api.without_consequences(findings)):
+    for same in alike(without_consequences(findings)):
         note(
-            f"{'note' if api.diagnosis_of(same[0]).severity is Severity.NOTE else 'warning'}: {line_of_alike(same)}"
+            f"{'note' if diagnosis_of(same[0]).severity is Severity.NOTE else 'warning'}: {line_of_alike(same)}"
         )
 
 

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
+from tracebraid.api.engines import engine_of
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.matching import Match, matching_of
@@ -41,10 +42,10 @@ def pack(
         )
     matching = matching_of(match)
     with progress("packing") as update:
-        packed = api.pack(
+        packed = tracebraid.pack(
             path,
             out,
-            engine=api.engine_of(job_options.engine, job_options.address),
+            engine=engine_of(job_options.engine, job_options.address),
             matching=matching,
             window=job_options.window,
             steps=steps,

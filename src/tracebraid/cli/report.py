@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import end, json_bytes, note, output_width, progress, say, say_json
@@ -51,7 +51,7 @@ class ReportTarget:
             write_whole(self.out, [json_bytes(report_data(made))], overwrite=False)
             note(f"{self.out}: {size(self.out.stat().st_size)}")
         else:
-            api.write_report(made, self.out)
+            tracebraid.write_report(made, self.out)
             what = "open it in a browser; it needs no network"
             note(f"{self.out}: {size(self.out.stat().st_size)}; {what}")
 
@@ -129,6 +129,6 @@ def report(
     target = report_target(out if out or json or text else _PAGE, json, text, top)
     with progress("reading") as update:
         job = job_options.open(path, update)
-        made = api.report(job, title=title, rank=rank, steps=steps, with_graph=critical_path)
+        made = tracebraid.report(job, title=title, rank=rank, steps=steps, with_graph=critical_path)
     target.show(made)
     end(job.findings)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import end, findings_data, output_width, progress, say, say_json
@@ -97,7 +97,7 @@ def serving(
     if any(size != int(size) for size in batches):
         raise typer.BadParameter(f"--max-batch takes whole numbers, not {max_batch!r}")
     with progress("reading") as update:
-        found = api.serving(
+        found = tracebraid.serving(
             job_options.open(path, update),
             rates=rates,
             max_batch=[int(size) for size in batches],

@@ -10,7 +10,7 @@ from typing import Annotated
 import polars as pl
 import typer
 
-from tracebraid import api
+from tracebraid.api.querying import QueryOptions, answer_query, query_functions, query_table, query_tables
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, OptionalTracePath, with_job_options
 from tracebraid.cli.output import (
@@ -24,6 +24,7 @@ from tracebraid.cli.output import (
 from tracebraid.cli.table_output import Format, TableOptions, Target, with_table_options, write_rows
 from tracebraid.ctrl_c import raised_outside_polars
 from tracebraid.files import is_folder
+from tracebraid.queries.database import QUERY_MEMORY_BYTES, QueryLimits
 from tracebraid.reports.query_table import columns_table, names_table, query_parts
 
 _TOP = 40
@@ -61,7 +62,7 @@ def sql(
     ] = None,
     memory_mib: Annotated[
         int, typer.Option("--memory", min=16, metavar="MIB", help="Memory that the query may use.")
-    ] = api.QUERY_MEMORY_BYTES // _MIB,
+    ] = QUERY_MEMORY_BYTES // _MIB,
 ) -> None:
     """Query the tables of all ranks in SQL; names are text, times are numbers."""
     target = table_options.target()
@@ -80,14 +81,14 @@ def sql(
             raise typer.BadParameter(f"--allow-files {folder}: not a folder")
     target.refuse_existing()
     shown = top or _TOP
-    limits = api.QueryLimits(memory_mib * _MIB, folders=folders)
-    options = api.QueryOptions(limits, limit=None if target.form is not None else shown + 1)
+    limits = QueryLimits(memory_mib * _MIB, folders=folders)
+    options = QueryOptions(limits, limit=None if target.form is not None else shown + 1)
     with ExitStack() as answering:
         # A query may run for hours: an interrupt ends it, however the command was started.
         answering.enter_context(raised_outside_polars(even_ignored=True))
         with progress("reading") as update:
             job = job_options.open(path, update)
-            slices = answering.enter_context(api.answer_query(job, query, options))
+            slices = answering.enter_context(answer_query(job, query, options))
         say_findings(job.findings)
         if target.form is not None:
             write_rows(slices, target)
@@ -102,16 +103,14 @@ def _list(name: str | None, target: Target) -> None:
     if target.out is not None or target.form not in (None, Format.JSON):
         raise typer.BadParameter("--tables and --schema go with --json only")
     if name is not None:
-        table = api.query_table(name)
+        table = query_table(name)
         if target.form is Format.JSON:
             say_json(asdict(table))
         else:
             rows = [(column.name, column.type, column.doc) for column in table.columns]
             say(f"{table.full_name}: {table.doc}", columns_table(rows))
     elif target.form is Format.JSON:
-        say_json(
-            {"tables": [*map(asdict, api.query_tables())], "functions": [*map(asdict, api.query_functions())]}
-        )
+        say_json({"tables": [*map(asdict, query_tables())], "functions": [*map(asdict, query_functions())]})
     else:
-        say(names_table([(named.name, named.doc) for named in (*api.query_tables(), *api.query_functions())]))
+        say(names_table([(named.name, named.doc) for named in (*query_tables(), *query_functions())]))
         say("--schema NAME lists the columns of a table or view.")

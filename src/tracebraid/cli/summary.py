@@ -10,7 +10,8 @@ import polars as pl
 import typer
 from rich.text import Text
 
-from tracebraid import analyses, api
+from tracebraid import analyses
+from tracebraid.api import advising
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import (
@@ -139,7 +140,7 @@ def advice_beside(job: Job, questions: Questions) -> Advice | None:
     if not is_installed(Extra.GRAPH) or len(job.ranks) > _MOST_JUDGED:
         return None
     try:
-        return api.advice_beside(job, questions)
+        return advising.advice_beside(job, questions)
     except InputError as error:
         # Too many steps at once for a graph; files that cannot be read end the pass of the questions, too.
         job.add_findings([Finding.of(FindingCode.NO_CRITICAL_PATH, problem=error.problem)])

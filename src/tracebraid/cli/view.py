@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.api.viewing import report_server
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
@@ -42,7 +42,7 @@ def view(
     The address contains a token, and the server listens on 127.0.0.1 only.
     """
     job = job_options.open(path, None)
-    report = api.report(job, title=title)
+    report = tracebraid.report(job, title=title)
     with (
         suppress(KeyboardInterrupt),
         ended_by_terminate(),

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tracebraid import api
+import tracebraid
 from tracebraid.api.simulating import changes_help
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
@@ -70,19 +70,19 @@ def what_if(
         raise typer.BadParameter("--by needs --sweep")
     with progress("reading") as update:
         job = job_options.open(path, update)
-        graph = api.dependency_graph(job)
+        graph = tracebraid.dependency_graph(job)
     names = graph.steps.get_column("step")
     unmarked = graph.annotation if names.null_count() == len(names) else None
     if sweep:
-        swept = api.sweep(graph, by=[kind.value for kind in by or ()])
+        swept = tracebraid.sweep(graph, by=[kind.value for kind in by or ()])
         data, table = partial(sweep_data, swept), swept
         parts = partial(sweep_parts, swept, top, output_width(), unmarked=unmarked)
     elif stragglers:
-        late = api.straggler_metrics(graph)
+        late = tracebraid.straggler_metrics(graph)
         data, table = partial(straggler_data, late), late
         parts = partial(straggler_parts, late, top, output_width(), unmarked=unmarked)
     else:
-        found = api.what_if(job, *change or [])
+        found = tracebraid.what_if(job, *change or [])
         data, table, parts = partial(what_if_data, found), found.steps, partial(what_if_parts, found, top)
     findings: Sequence[Finding] = job.findings
     if json:

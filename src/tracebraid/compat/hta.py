@@ -16,7 +16,7 @@ from typing import Any, Protocol, overload
 import numpy as np
 import polars as pl
 
-from tracebraid.api import link, read_execution_trace
+from tracebraid import link, read_execution_trace
 from tracebraid.compat.et_fields import HTA_COLUMNS, IN_KINETO_TOO, field_of, fields
 from tracebraid.compat.hta_trace import Trace, TraceAnalysis
 from tracebraid.compat.rows import host_rows, nodes_of_rows, timeline_of_rows

@@ -8,8 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from tracebraid.api import open as open_job
-from tracebraid.api import read_timeline
+from tracebraid import open as open_job
+from tracebraid import read_timeline
 from tracebraid.errors import ArgumentError
 from tracebraid.extras import Extra, missing_extra
 from tracebraid.model.category import Category, Role, categories_of

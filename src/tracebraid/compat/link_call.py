@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tracebraid import api
+from tracebraid.exporters.et_plus import write_et_plus
 from tracebraid.model.linked_trace import LinkedTrace
 
 __all__ = ["LinkCall", "LogLevel"]
@@ -35,5 +35,5 @@ class LinkCall:
     et: Path
     kineto: Path
     out: Path
-    write: Callable[[LinkedTrace, Path], None] = api.write_et_plus
+    write: Callable[[LinkedTrace, Path], None] = write_et_plus
     rank: int | None = None

@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from tracebraid import api
 from tracebraid.compat.link_call import LinkCall
+from tracebraid.exporters.et_plus import write_trace_link_et
 from tracebraid.model.op_schema import SUFFIX, is_arrow
 
 __all__ = ["Annotation", "EtFile", "ExactMatch", "KinetoFile", "call_of_trace_link", "plus_path"]
@@ -37,7 +37,7 @@ def call_of_trace_link(et_file: Path, kineto_file: Path) -> LinkCall:
     Raises:
         BadParameter: `et_file` is no file's name.
     """
-    return LinkCall(et_file, kineto_file, plus_path(et_file), api.write_trace_link_et)
+    return LinkCall(et_file, kineto_file, plus_path(et_file), write_trace_link_et)
 
 
 def plus_path(et: Path) -> Path:

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 import polars as pl
 
-from tracebraid.model.answers import OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
+from tracebraid.model.answers.ops import OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
 from tracebraid.model.column import Column, Kind
 from tracebraid.model.printable import printable
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import polars as pl
 
+from tracebraid.files import write_whole
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import CriticalPath
 
@@ -18,6 +20,22 @@ _CATEGORY = "critical_path"
 _ARGS = ("step", "order", "family", "op", "module", "node_id", "shapes", "residual", "on_path")
 _EVENTS_PER_CHUNK = 10_000
 _NS_PER_US = 1_000
+
+
+def write_path_overlay(path: CriticalPath, target: str | Path) -> int:
+    """Write a critical path as a Chrome trace, which Perfetto shows with its arrows.
+
+    Args:
+        path: the path.
+        target: a new file; compressed if its name ends in `.gz`.
+
+    Returns:
+        Its size in bytes.
+
+    Raises:
+        OutputError: it exists, or cannot be written.
+    """
+    return write_whole(Path(target), overlay_chunks(path), overwrite=False)
 
 
 def overlay_chunks(path: CriticalPath) -> Iterator[bytes]:

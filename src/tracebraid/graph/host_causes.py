@@ -9,7 +9,7 @@ import polars as pl
 
 from tracebraid.analysis.host.host_rows import BETWEEN_FRAMES, HostWork
 from tracebraid.analysis.time.idle.idle_parts import MACRO_NS
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, SegmentKind
 from tracebraid.model.questions import PathDetector, Removal

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.host.host_rows import BETWEEN_FRAMES, HostWork
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, SegmentKind
 from tracebraid.model.name_rules import flags_by_name

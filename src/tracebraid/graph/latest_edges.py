@@ -22,7 +22,7 @@ from tracebraid.graph.critical_path.step_bounds import (
     way_back,
 )
 from tracebraid.graph.edge_order import Order, Rows, edges_in_order
-from tracebraid.model.answers.graph import ACCOUNTING, PATH_SEGMENTS, RECORDING_START, START_UP, StepCause
+from tracebraid.model.answers.graph import ACCOUNTING, PATH_SEGMENTS, START_UP, StepCause
 from tracebraid.model.category import Category
 from tracebraid.model.device_peaks import WAIT_NAMES, host_op_communicates
 from tracebraid.model.expressions import as_text
@@ -270,6 +270,10 @@ def _cut(whole: pl.DataFrame, bounds: Sequence[StepBounds]) -> pl.DataFrame:
         pl.when(is_residual).then(pl.Series(until - begin)).otherwise(0).alias("residual_ns"),
     )
     return PATH_SEGMENTS.conform(parts.filter(pl.col("duration_ns") > 0))
+
+
+RECORDING_START = "recording start (what ran or was launched before it)"
+"""Name of the time of a first step in which work from before the recording runs."""
 
 
 def _accounting(graph: DependencyGraph, path: pl.DataFrame, of_rank: int | None) -> pl.DataFrame:

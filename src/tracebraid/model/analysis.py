@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tracebraid.model import notebook
 from tracebraid.model.column import Table
+from tracebraid.model.finding_code import FindingCode
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,46 +43,156 @@ class Family(Enum):
 
 
 class Need(Enum):
-    """Data that an analysis may need; `model.answer_sentences` says how to capture it."""
+    """Data that an analysis may need: a code, the sentence where it is missing, and how to capture it."""
 
-    EVENTS = "events"
+    missing: str
+    capture: str
+
+    EVENTS = (
+        "events",
+        "the trace has no events",
+        "Capture again while the program runs",
+    )
     """Anything at all."""
-    HOST_OPS = "host ops"
-    KNOWN_OPS = "known ops"
-    """Ops that the formulas and rules know: those of PyTorch itself."""
-    DEVICE_WORK = "device work"
-    LAUNCHES = "launches"
-    """Work of a device that is joined with the call that launched it."""
-    KNOWN_KERNELS = "known kernels"
-    """Kernels whose names say what they compute."""
-    KNOWN_CALLS = "known calls"
-    """Calls of a runtime or driver whose names say what they do."""
-    STEPS = "steps"
-    SHAPES = "shapes"
-    SHAPES_OF_EITHER = "shapes in either trace"
+    HOST_OPS = (
+        "host ops",
+        "the trace has no host op",
+        "Capture with ProfilerActivity.CPU",
+    )
+    KNOWN_OPS = (
+        "known ops",
+        "no op of the trace is one of PyTorch's, whose costs and effects are known",
+        "Capture without renaming ops (`aten::mm`)",
+    )
+    DEVICE_WORK = (
+        "device work",
+        "the trace has no device work",
+        "Capture on a machine with an accelerator, with its ProfilerActivity",
+    )
+    LAUNCHES = (
+        "launches",
+        "no device work is joined with the call that launched it",
+        "Capture with ProfilerActivity.CPU beside that of the device, and keep the argument `correlation`",
+    )
+    KNOWN_KERNELS = (
+        "known kernels",
+        "no kernel has a name that says what it computes",
+        "Keep the kernels' names as the device's libraries give them",
+    )
+    KNOWN_CALLS = (
+        "known calls",
+        "no call of the runtime has a name that says what it does",
+        "Keep the names of the runtime's calls (`cudaLaunchKernel`)",
+    )
+    STEPS = (
+        "steps",
+        "no annotation marks steps",
+        "Call step() of the capture or profiler after each iteration, or name another annotation: --annotation",
+    )
+    SHAPES = (
+        "shapes",
+        "no shapes were recorded",
+        "Capture with record_shapes=True, as `tracebraid capture` does",
+    )
+    SHAPES_OF_EITHER = (
+        "shapes in either trace",
+        "no shapes were recorded",
+        "Capture with record_shapes=True, as `tracebraid capture` does, or an Execution Trace beside it",
+    )
     """Shapes of ops, in the Kineto trace or the Execution Trace."""
-    STACKS = "stacks"
-    MODULES = "modules"
-    ANNOTATIONS = "annotations"
-    ALLOCATIONS = "allocations, or an execution trace"
-    MEMORY = "allocations"
-    SYNC_EVENTS = "sync events"
-    COMMUNICATION = "communication"
+    STACKS = (
+        "stacks",
+        "no Python frames were recorded",
+        "Capture with `tracebraid capture --stacks`, or with_stack=True",
+    )
+    MODULES = (
+        "modules",
+        "no calls of nn.Module were recorded",
+        "Capture with `tracebraid capture --stacks`, or with_stack=True",
+    )
+    ANNOTATIONS = (
+        "annotations",
+        "the program has no annotations",
+        "Mark its parts with torch.profiler.record_function",
+    )
+    ALLOCATIONS = (
+        "allocations, or an execution trace",
+        "neither allocations nor an Execution Trace were recorded",
+        "Capture with `tracebraid capture --memory`, or profile_memory=True",
+    )
+    MEMORY = (
+        "allocations",
+        "no allocations were recorded",
+        "Capture with `tracebraid capture --memory`, or profile_memory=True",
+    )
+    SYNC_EVENTS = (
+        "sync events",
+        "no synchronisation events of the device were recorded",
+        "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
+    )
+    COMMUNICATION = (
+        "communication",
+        "no communication was recognised in the trace",
+        "Capture a program that runs on several ranks",
+    )
     """Anything that communicates, on a device or the host."""
-    KNOWN_COMMUNICATION = "known communication"
-    """Whether the rank communicates, and with which kernels."""
-    COLLECTIVES = "collectives"
+    KNOWN_COMMUNICATION = (
+        "known communication",
+        "no communication was recognised, and kernels that nobody knows may be it",
+        FindingCode.COMMUNICATION_UNSEEN.advice,
+    )
+    COLLECTIVES = (
+        "collectives",
+        "no collective's kernel carries its group, type and sizes",
+        "Capture with a torch that writes them: 2.2 or newer, over NCCL",
+    )
     """Arguments of collectives."""
-    COUNTERS = "counters"
-    GRAPH_LAUNCHES = "graph launches"
-    EXECUTION_TRACE = "execution trace"
-    DEVICE_PEAKS = "device peaks"
-    INFERENCE_ITERATIONS = "inference iterations"
+    COUNTERS = (
+        "counters",
+        "no hardware counters were recorded",
+        "Capture with profiler_metrics in torch._C._profiler._ExperimentalConfig",
+    )
+    GRAPH_LAUNCHES = (
+        "graph launches",
+        "no graph was launched",
+        "Capture while CUDA or HIP graphs are replayed",
+    )
+    EXECUTION_TRACE = (
+        "execution trace",
+        "the rank has no Execution Trace",
+        "Capture with `tracebraid capture`, which records both traces",
+    )
+    DEVICE_PEAKS = (
+        "device peaks",
+        "the trace names no device with known peaks",
+        "Pass --device NAME, such as 'A100 SXM 80GB', 'H100 SXM' or MI300X (a wrong name lists all); of a CPU or "
+        "another device its peaks: --peak-flops and --peak-bandwidth",
+    )
+    INFERENCE_ITERATIONS = (
+        "inference iterations",
+        "the trace has no iteration of a language model's inference",
+        "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
+    )
     """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside training."""
-    LOST = "what the trace lost"
+    LOST = (
+        "what the trace lost",
+        "the program launched work that the trace does not have",
+        FindingCode.DEVICE_EVENTS_MISSING.advice,
+    )
     """Work that the program launched and the trace does not have: see `Gap.hides`."""
-    SEVERAL_RANKS = "several ranks"
+    SEVERAL_RANKS = (
+        "several ranks",
+        "there is only one rank",
+        "Give the folder with the traces of all ranks of the job",
+    )
     """Traces of more than one rank of a job."""
+
+    def __new__(cls, code: str, missing: str, capture: str) -> Need:
+        """The member of a code, which is its value."""
+        member = object.__new__(cls)
+        member._value_ = code
+        member.missing, member.capture = missing, capture
+        return member
 
 
 class Rows(IntEnum):

@@ -5,38 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from tracebraid.model.analysis import Need
-from tracebraid.model.answers import (
+from tracebraid.model.answers.efficiency import Bound, CaptureMatch, Phase, PhaseEvidence, UnknownFlops
+from tracebraid.model.answers.job import DiffChange, DiffSetting, HangState, LateCause, MetricLack
+from tracebraid.model.answers.launches import HostWait, Launcher, SyncKind
+from tracebraid.model.answers.memory import (
     AllocatorCall,
-    Bound,
-    CaptureMatch,
     CategoryRule,
-    DiffChange,
-    DiffSetting,
-    FirstTimeWork,
-    GapSize,
-    HangState,
-    HostActivity,
-    HostWait,
-    IdleCause,
-    LateCause,
-    Launcher,
     MemoryCategory,
     MemorySource,
-    MetricLack,
-    ModuleSource,
-    Phase,
-    PhaseEvidence,
-    StepPart,
-    StreamGap,
-    SyncKind,
     TrainingPhase,
-    UnknownFlops,
 )
+from tracebraid.model.answers.ops import ModuleSource
+from tracebraid.model.answers.time import FirstTimeWork, GapSize, HostActivity, IdleCause, StepPart, StreamGap
 from tracebraid.model.category import Category
 from tracebraid.model.collectives import TransferMethod
 from tracebraid.model.device_peaks import Precision
-from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.gaps import Gap
 from tracebraid.model.graph import SegmentKind
 from tracebraid.model.kernel_family import KernelFamily
@@ -187,104 +170,3 @@ CODE_SENTENCES: Mapping[Enum, str] = {
 def code_name(code: Enum) -> str:
     """Return the label of a code."""
     return CODE_NAMES.get(code, str(code.value).replace("-", " ").replace("_", " "))
-
-
-NEED_SENTENCES: dict[Need, tuple[str, str]] = {
-    Need.EVENTS: (
-        "the trace has no events",
-        "Capture again while the program runs",
-    ),
-    Need.LOST: (
-        "the program launched work that the trace does not have",
-        FindingCode.DEVICE_EVENTS_MISSING.advice,
-    ),
-    Need.SEVERAL_RANKS: (
-        "there is only one rank",
-        "Give the folder with the traces of all ranks of the job",
-    ),
-    Need.HOST_OPS: ("the trace has no host op", "Capture with ProfilerActivity.CPU"),
-    Need.DEVICE_WORK: (
-        "the trace has no device work",
-        "Capture on a machine with an accelerator, with its ProfilerActivity",
-    ),
-    Need.KNOWN_OPS: (
-        "no op of the trace is one of PyTorch's, whose costs and effects are known",
-        "Capture without renaming ops (`aten::mm`)",
-    ),
-    Need.LAUNCHES: (
-        "no device work is joined with the call that launched it",
-        "Capture with ProfilerActivity.CPU beside that of the device, and keep the argument `correlation`",
-    ),
-    Need.KNOWN_KERNELS: (
-        "no kernel has a name that says what it computes",
-        "Keep the kernels' names as the device's libraries give them",
-    ),
-    Need.KNOWN_CALLS: (
-        "no call of the runtime has a name that says what it does",
-        "Keep the names of the runtime's calls (`cudaLaunchKernel`)",
-    ),
-    Need.STEPS: (
-        "no annotation marks steps",
-        "Call step() of the capture or profiler after each iteration, or name another annotation: --annotation",
-    ),
-    Need.SHAPES_OF_EITHER: (
-        "no shapes were recorded",
-        "Capture with record_shapes=True, as `tracebraid capture` does, or an Execution Trace beside it",
-    ),
-    Need.SHAPES: ("no shapes were recorded", "Capture with record_shapes=True, as `tracebraid capture` does"),
-    Need.STACKS: (
-        "no Python frames were recorded",
-        "Capture with `tracebraid capture --stacks`, or with_stack=True",
-    ),
-    Need.MODULES: (
-        "no calls of nn.Module were recorded",
-        "Capture with `tracebraid capture --stacks`, or with_stack=True",
-    ),
-    Need.ANNOTATIONS: (
-        "the program has no annotations",
-        "Mark its parts with torch.profiler.record_function",
-    ),
-    Need.ALLOCATIONS: (
-        "neither allocations nor an Execution Trace were recorded",
-        "Capture with `tracebraid capture --memory`, or profile_memory=True",
-    ),
-    Need.MEMORY: (
-        "no allocations were recorded",
-        "Capture with `tracebraid capture --memory`, or profile_memory=True",
-    ),
-    Need.SYNC_EVENTS: (
-        "no synchronisation events of the device were recorded",
-        "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
-    ),
-    Need.COMMUNICATION: (
-        "no communication was recognised in the trace",
-        "Capture a program that runs on several ranks",
-    ),
-    Need.KNOWN_COMMUNICATION: (
-        "no communication was recognised, and kernels that nobody knows may be it",
-        FindingCode.COMMUNICATION_UNSEEN.advice,
-    ),
-    Need.COLLECTIVES: (
-        "no collective's kernel carries its group, type and sizes",
-        "Capture with a torch that writes them: 2.2 or newer, over NCCL",
-    ),
-    Need.COUNTERS: (
-        "no hardware counters were recorded",
-        "Capture with profiler_metrics in torch._C._profiler._ExperimentalConfig",
-    ),
-    Need.GRAPH_LAUNCHES: ("no graph was launched", "Capture while CUDA or HIP graphs are replayed"),
-    Need.EXECUTION_TRACE: (
-        "the rank has no Execution Trace",
-        "Capture with `tracebraid capture`, which records both traces",
-    ),
-    Need.DEVICE_PEAKS: (
-        "the trace names no device with known peaks",
-        "Pass --device NAME, such as 'A100 SXM 80GB', 'H100 SXM' or MI300X (a wrong name lists all); of a CPU or "
-        "another device its peaks: --peak-flops and --peak-bandwidth",
-    ),
-    Need.INFERENCE_ITERATIONS: (
-        "the trace has no iteration of a language model's inference",
-        "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
-    ),
-}
-"""The missing data, and how to capture it."""

@@ -12,8 +12,15 @@ import polars as pl
 
 from tracebraid.model import notebook
 from tracebraid.model.analysis import Family, Need
-from tracebraid.model.answers import DIFF_CAPTURES, DIFF_LEFT_OUT, DIFF_PARTS, DIFF_STEPS, DiffChange
-from tracebraid.model.answers.job import ADVICE, MetricLack
+from tracebraid.model.answers.job import (
+    ADVICE,
+    DIFF_CAPTURES,
+    DIFF_LEFT_OUT,
+    DIFF_PARTS,
+    DIFF_STEPS,
+    DiffChange,
+    MetricLack,
+)
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.finding import Finding
 from tracebraid.model.gaps import FoundGap, is_hidden
@@ -307,28 +314,107 @@ class GateOutcome(Enum):
 
 
 class CautionCode(Enum):
-    """Reason other than the program why two runs may differ."""
+    """Reason other than the program why two runs may differ: a code, and its sentence with details in braces."""
 
-    SAME_FILES = "same-files"
-    EMPTY = "empty"
-    NO_STEPS = "no-steps"
-    DOUBTFUL_STEPS = "doubtful-steps"
-    STEPS_LEFT_OUT = "steps-left-out"
-    OTHER_STEPS = "other-steps"
-    FEW_CAPTURES = "few-captures"
-    FEW_STEPS = "few-steps"
-    RANKS_UNPAIRED = "ranks-unpaired"
-    WORLD_SIZES_DIFFER = "world-sizes-differ"
-    DEVICES_DIFFER = "devices-differ"
-    VERSIONS_DIFFER = "versions-differ"
-    PROGRAMS_DIFFER = "programs-differ"
-    SHAPES_UNKNOWN = "shapes-unknown"
-    MODULES_UNKNOWN = "modules-unknown"
-    PROFILER_DIFFERS = "profiler-differs"
-    PROFILER_COST = "profiler-cost"
-    PROFILER_OVERHEAD = "profiler-overhead"
-    SINGLE_STEPS = "single-steps"
-    DRIFT = "drift"
+    sentence: str
+
+    SAME_FILES = (
+        "same-files",
+        "both are the same file",
+    )
+    EMPTY = (
+        "empty",
+        "{run} contains no work to compare",
+    )
+    NO_STEPS = (
+        "no-steps",
+        "{run} has no annotation {annotation}: its whole trace is a single sample, so no difference "
+        "of times can be told from chance; call profiler.step() in the loop, or name another with --annotation",
+    )
+    DOUBTFUL_STEPS = (
+        "doubtful-steps",
+        "all steps of {run} are warm-up or doubtful, and count for want of others: the gate "
+        "does not judge them; see tracebraid analyze validity, and record more steps",
+    )
+    STEPS_LEFT_OUT = (
+        "steps-left-out",
+        "steps of {run} that are not counted, {reason}: {steps}",
+    )
+    OTHER_STEPS = (
+        "other-steps",
+        "{run} and {other} have no step in common ({steps}; {other_steps}): a program may run "
+        "faster or slower later; record the same steps",
+    )
+    FEW_CAPTURES = (
+        "few-captures",
+        "{a} and {b} captures are too few to tell a difference of the programs from that of "
+        "their runs: record {least} or more of each",
+    )
+    FEW_STEPS = (
+        "few-steps",
+        "{a} and {b} steps are too few to tell a difference of times from chance; "
+        "6 of each run are the least, 20 are good: record more, such as by tracebraid capture --active 20",
+    )
+    RANKS_UNPAIRED = (
+        "ranks-unpaired",
+        "ranks in only one run are skipped: {only_a} of a, {only_b} of b",
+    )
+    WORLD_SIZES_DIFFER = (
+        "world-sizes-differ",
+        "the runs have different numbers of ranks: {a} and {b}, which alone "
+        "changes the work "
+        "and communication of each rank",
+    )
+    DEVICES_DIFFER = (
+        "devices-differ",
+        "the runs were made on different devices: {a} and {b}",
+    )
+    VERSIONS_DIFFER = (
+        "versions-differ",
+        "the runs were made with different versions of {what}: {a} and {b}",
+    )
+    PROGRAMS_DIFFER = (
+        "programs-differ",
+        "the runs are of different programs: only {share} of the time is in ops of both",
+    )
+    SHAPES_UNKNOWN = (
+        "shapes-unknown",
+        "only one run has shapes: ops are matched without them",
+    )
+    MODULES_UNKNOWN = (
+        "modules-unknown",
+        "only one run has modules (with_stack): ops are matched without them",
+    )
+    PROFILER_DIFFERS = (
+        "profiler-differs",
+        "the profiler recorded different data: {what}; in a step it wrote {a} host events "
+        "in a and {b} in b, and each costs the host about 1 µs",
+    )
+    PROFILER_COST = (
+        "profiler-cost",
+        "the host holds up the device in {run} for {host_late} of the step, and the profiler's "
+        "{events} host events of a step cost about {share}: without the profiler both runs are faster, and differ less",
+    )
+    PROFILER_OVERHEAD = (
+        "profiler-overhead",
+        "the profiler's own events take {share} of the step in {run}",
+    )
+    SINGLE_STEPS = (
+        "single-steps",
+        "the means differ by {mean}, typical steps by {shift}: a few outliers move the means",
+    )
+    DRIFT = (
+        "drift",
+        "successive steps are correlated (autocorrelation {a} in a, {b} in b): {steps} steps are worth "
+        "about {worth} independent ones, which the significance accounts for; record more, after more warm-up",
+    )
+
+    def __new__(cls, code: str, sentence: str) -> CautionCode:
+        """The member of a code, which is its value."""
+        member = object.__new__(cls)
+        member._value_ = code
+        member.sentence = sentence
+        return member
 
 
 @dataclass(frozen=True)
@@ -336,12 +422,18 @@ class Caution:
     """Caution about a comparison.
 
     Args:
-        code: what it is; `model.diff_sentences` has its sentence.
-        details: values of the fields of that.
+        code: what it is.
+        details: values of the fields of its sentence.
     """
 
     code: CautionCode
     details: Mapping[str, object] = field(default_factory=dict, hash=False)
+
+    @property
+    def sentence(self) -> str:
+        """Its sentence with these details."""
+        template = self.code.sentence
+        return template.format_map(dict(self.details))
 
 
 @dataclass(frozen=True, eq=False)

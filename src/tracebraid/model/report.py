@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from tracebraid.model import notebook
-from tracebraid.model.analysis import Answer
+from tracebraid.model.analysis import Answer, Need
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.file_info import FileInfo
@@ -57,9 +57,9 @@ def thinned(frame: pl.DataFrame, rows: int, value: str) -> pl.DataFrame:
 
 
 FLAME_FRAMES_VIEW = "flame-frames"
-"""`model.answers.FLAME_FRAMES`: of the ranks that are shown, merged, and as many as a page draws."""
+"""`FLAME_FRAMES`: of the ranks that are shown, merged, and as many as a page draws."""
 FLAME_NAMES_VIEW = "flame-names"
-"""`model.answers.FLAME_NAMES`: of all frames, those with the most self time of each tree."""
+"""`FLAME_NAMES`: of all frames, those with the most self time of each tree."""
 
 
 class Level(Enum):
@@ -163,6 +163,11 @@ class Missing:
     lacks: str
     capture: str
     code: str = ""
+
+    @classmethod
+    def of(cls, title: str, need: Need) -> Missing:
+        """Content that needs this."""
+        return cls(title, need.missing, need.capture, str(need.value))
 
 
 @dataclass(frozen=True, eq=False)

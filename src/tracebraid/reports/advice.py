@@ -12,8 +12,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from tracebraid.model.analysis import Need
-from tracebraid.model.answer_sentences import NEED_SENTENCES
-from tracebraid.model.answers import SavingBasis
+from tracebraid.model.answers.job import SavingBasis
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, percent, ranges
 from tracebraid.model.questions import Advice
@@ -74,8 +73,7 @@ def missing_detector_lines(advice: Advice) -> list[str]:
         lines.append(f"note: not looked for: {causes}; the traces have {why} (--json names them)")
     for need, names in by_need.items():
         if need not in _OF_PROGRAM:
-            lacks, capture = NEED_SENTENCES[need]
-            lines.append(f"note: not looked for: {some_of(names)}: {lacks}. {capture}")
+            lines.append(f"note: not looked for: {some_of(names)}: {need.missing}. {need.capture}")
     return lines
 
 

@@ -14,9 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tracebraid.model.analysis import Analysis, Answer, Family, JobAnalysis, Need
-from tracebraid.model.answer_sentences import CODE_SENTENCES, CODES_OF_COLUMNS, NEED_SENTENCES, code_name
-from tracebraid.model.answers import HostActivity, IdleCause
-from tracebraid.model.answers.efficiency import STEP
+from tracebraid.model.answer_sentences import CODE_SENTENCES, CODES_OF_COLUMNS, code_name
+from tracebraid.model.answers import STEP
+from tracebraid.model.answers.time import HostActivity, IdleCause
 from tracebraid.model.collectives import UNKNOWN_GROUP
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, moment, number, percent, quantity, ranges, size
@@ -294,7 +294,6 @@ def lacks_lines(answer: Answer) -> list[str]:
     """List the data that the traces are missing for an answer, and how to capture it."""
     lines = []
     for need, ranks in answer.ranks_by_need.items():
-        lacks, capture = NEED_SENTENCES[need]
         if need is Need.COLLECTIVES:
             # A rank that does not communicate has no collectives either.
             ranks = [rank for rank in ranks if Need.COMMUNICATION not in answer.lacks[rank]]
@@ -306,7 +305,9 @@ def lacks_lines(answer: Answer) -> list[str]:
         consequence = "cannot answer without" if empty else "answers in part without"
         some = len(ranks) < len(answer.lacks)
         which = f" (rank {ranges(ranks)})" if some else ""
-        lines.append(f"note: {answer.analysis.name} {consequence} {need.value}{which}: {lacks}. {capture}")
+        lines.append(
+            f"note: {answer.analysis.name} {consequence} {need.value}{which}: {need.missing}. {need.capture}"
+        )
     return lines
 
 

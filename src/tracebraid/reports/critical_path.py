@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tracebraid.model.answer_sentences import code_name
-from tracebraid.model.answers import TotalsBy
+from tracebraid.model.answers.graph import TotalsBy
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import CriticalPath, Residual, SegmentKind
 from tracebraid.model.printable import printable

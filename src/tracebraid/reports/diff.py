@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from tracebraid.model.answer_sentences import code_name
-from tracebraid.model.answers import DiffChange, DiffPart, DiffSetting, HostActivity, IdleCause
-from tracebraid.model.diff_sentences import caution_sentence
+from tracebraid.model.answers.job import DiffChange, DiffPart, DiffSetting
+from tracebraid.model.answers.time import HostActivity, IdleCause
 from tracebraid.model.finding import Finding
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, percent
@@ -314,7 +314,7 @@ def diff_data(found: Comparison, findings: Sequence[Finding], limit: float | Non
         "cautions": [
             {
                 "code": caution.code.value,
-                "message": caution_sentence(caution),
+                "message": caution.sentence,
                 "details": dict(caution.details),
             }
             for caution in found.cautions
@@ -325,7 +325,7 @@ def diff_data(found: Comparison, findings: Sequence[Finding], limit: float | Non
 
 def diff_parts_for_people(found: Comparison, top: int, width: int) -> list[Text | Table]:
     """Format a comparison; for runs of different programs, briefly and with that caution first."""
-    lines = [Text(printable(f"note: {caution_sentence(caution)}")) for caution in _merged(found.cautions)]
+    lines = [Text(printable(f"note: {caution.sentence}")) for caution in _merged(found.cautions)]
     verdict = Text(verdict_line(found))
     if any(caution.code is CautionCode.PROGRAMS_DIFFER for caution in found.cautions):
         tables = [

@@ -9,7 +9,7 @@ import polars as pl
 from rich.table import Table
 
 from tracebraid.model.analysis import Need
-from tracebraid.model.answer_sentences import CODE_SENTENCES, NEED_SENTENCES
+from tracebraid.model.answer_sentences import CODE_SENTENCES
 from tracebraid.model.answers.job import MetricLack
 from tracebraid.model.quantities import duration, number, percent, quantity, size
 from tracebraid.model.questions import Metric, Unit
@@ -122,4 +122,4 @@ def _text(value: float, unit: str) -> str:
 def _sentence(reason: str) -> str:
     """State the missing data, and how to capture it."""
     need = next((need for need in Need if need.value == reason), None)
-    return CODE_SENTENCES[MetricLack(reason)] if need is None else ". ".join(NEED_SENTENCES[need])
+    return CODE_SENTENCES[MetricLack(reason)] if need is None else f"{need.missing}. {need.capture}"

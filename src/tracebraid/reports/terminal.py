@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 import polars as pl
 from rich.table import Table
 
-from tracebraid.model.answers import Launcher
+from tracebraid.model.answers.launches import Launcher
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.coverage import Count, Coverage, OrphanKind, OrphanReason
 from tracebraid.model.file_info import DeviceSource, FileInfo

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.answers.graph import INTERFERENCE
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Point
 from tracebraid.simulation.replay import replayed_times
 
@@ -168,6 +168,26 @@ def _score() -> pl.Expr:
     beside, alone = pl.col("beside"), pl.col("alone")
     ranks_more = beside + alone + 1
     return (pl.col("ranks") - beside * ranks_more / 2) / (beside * alone * ranks_more / 12).sqrt()
+
+
+INTERFERENCE = Table(
+    "interference",
+    "One row per kind of kernel that is clearly slower beside communication of its device than without.",
+    (
+        Column("family", Kind.NAME, "family of the kernel (`KernelFamily`)"),
+        Column("groups", Kind.INT, "kernels, each the same in several steps, that ran in both ways"),
+        Column("beside", Kind.INT, "how often these ran beside communication"),
+        Column("alone", Kind.INT, "how often without"),
+        Column(
+            "slowdown",
+            Kind.FLOAT,
+            "by what factor a kernel lasts longer if there is communication all the time that it runs: median of the "
+            "groups, by how often they ran beside it",
+        ),
+        Column("low", Kind.FLOAT, "the least of the groups"),
+        Column("high", Kind.FLOAT, "the greatest of the groups"),
+    ),
+)
 
 
 def _by_family(groups: pl.DataFrame) -> pl.DataFrame:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.answers.graph import WHAT_IF_DOUBTS
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.graph import Doubt
 
 _Floats = NDArray[np.float64]
@@ -153,6 +153,17 @@ def _carried_over(steps: StepGains, error: float) -> float:
     weight = error**2 / (error**2 + variance)
     # Slow times that all work shares make the part greater than 1: they say nothing about the change.
     return 1.0 - weight * (1.0 - min(max(slope, 0.0), 1.0))
+
+
+WHAT_IF_DOUBTS = Table(
+    "what_if_doubts",
+    "One row per reason why the real gain may differ from the predicted, the greatest first.",
+    (
+        Column("doubt", Kind.TEXT, "the reason (`Doubt`)"),
+        Column("half_width_ns", Kind.FLOAT, "half the width of the interval if it were the only reason"),
+        Column("share", Kind.FLOAT, "its share: of the sum of squares of all half widths"),
+    ),
+)
 
 
 def _doubts(sides: Mapping[Doubt, tuple[float, float]]) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracebraid.analysis.time.breakdown import first_start_of_job
 from tracebraid.compiled import compiled_when_large
 from tracebraid.graph.latest_edges import latest_edges
-from tracebraid.model.answers.graph import REPLAY_ERRORS
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.graph import (
     ActivityKind,
     DependencyGraph,
@@ -422,6 +422,43 @@ def _ends_before(ends: _Ints) -> _Ints:
 
 def _times(start: _Ints, end: _Ints, before: _Ints) -> _Ints:
     return np.maximum(end - np.where(before == _NEVER, start, before), 0)
+
+
+REPLAY_ERRORS = Table(
+    "replay_errors",
+    "One row per step and rank, and one per step of the whole job: its time in a replay that uses no measured start.",
+    (
+        Column("step", Kind.TEXT, "the step; null: the whole trace, which has no steps"),
+        Column("rank", Kind.INT, "the rank; null: the whole job"),
+        Column(
+            "measured_ns",
+            Kind.INT,
+            "from the end of the step before to its own end; of the first step its span",
+        ),
+        Column("replayed_ns", Kind.INT, "the same in a replay with residuals as other steps have them"),
+        Column(
+            "error",
+            Kind.FLOAT,
+            "error as a share of `measured_ns`; null: it took no time",
+        ),
+        Column(
+            "modelled_share",
+            Kind.FLOAT,
+            "of the whole job: share of the replayed time, along its latest chain, that is residuals; else null",
+        ),
+        Column(
+            "next_ns",
+            Kind.INT,
+            "what the step before says that it takes: time (after the first step: span) in a replay with residuals "
+            "learned from that step alone; null: there is none before",
+        ),
+        Column(
+            "next_error",
+            Kind.FLOAT,
+            "error of `next_ns` as a share of its time (span); null: as `next_ns`",
+        ),
+    ),
+)
 
 
 def replay_errors(graph: DependencyGraph) -> pl.DataFrame:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from tracebraid.model.answers import MemoryCategory
 from tracebraid.model.answers.graph import SHAPE_MEMORY
+from tracebraid.model.answers.memory import MemoryCategory
 from tracebraid.simulation.changes.reshaping import Reshaped
 
 _OF_PARAMETERS = tuple(

@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.model.answers.graph import STRAGGLER_METRICS, StragglerMetric
+from tracebraid.model.answers.graph import StragglerMetric
 from tracebraid.model.collectives import ranks_listed
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.step import is_step_name
@@ -301,6 +302,24 @@ def _last(stages: pl.Series) -> str | None:
 def _numeric(name: str) -> tuple[bool, int, str]:
     """Numbers by their value, before other names."""
     return (False, int(name), "") if name.isdecimal() else (True, 0, name)
+
+
+STRAGGLER_METRICS = Table(
+    "straggler_metrics",
+    "One row per metric, of S_x one for each group. S first, then S_x with the greatest first.",
+    (
+        Column("metric", Kind.TEXT, "the metric (`StragglerMetric`)"),
+        Column("group_by", Kind.TEXT, "of S_x and M: `rank`, `stage` or `optype`; null: S"),
+        Column("group", Kind.TEXT, "the rank, stage or kind of operation; of M_W the ranks; null: S"),
+        Column("value", Kind.FLOAT, "the metric; null: nothing is lost, or a step takes no time"),
+        Column(
+            "step_ns",
+            Kind.FLOAT,
+            "mean time of a step: of S as it was without residuals, of S_x as it counts",
+        ),
+        Column("ideal_ns", Kind.FLOAT, "mean time of an ideal step"),
+    ),
+)
 
 
 def straggler_table(metrics: StragglerMetrics) -> pl.DataFrame:

@@ -11,14 +11,8 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.critical_path.find_path import PathOptions, find_path
-from tracebraid.model.answers.graph import (
-    SHAPE_BASIS,
-    SHAPE_MEMORY,
-    WHAT_IF_CHANGES,
-    WHAT_IF_PATHS,
-    WHAT_IF_STEPS,
-    TotalsBy,
-)
+from tracebraid.model.answers.graph import SHAPE_BASIS, SHAPE_MEMORY, WHAT_IF_CHANGES, TotalsBy
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.graph import (
     ActivityKind,
     Change,
@@ -271,6 +265,29 @@ def _outcome(graph: DependencyGraph) -> _Outcome:
     return _Outcome(job_step_times(times, moments).time_ns, rank_step_times(times, moments).time_ns)
 
 
+WHAT_IF_STEPS = Table(
+    "what_if_steps",
+    "One row per step, and per step and rank: its time before and after; the rows of the whole job first.",
+    (
+        Column("step", Kind.TEXT, "the step; null: the whole trace, which has no steps"),
+        Column("rank", Kind.INT, "the rank; null: the whole job"),
+        Column(
+            "before_ns",
+            Kind.INT,
+            "time from the end of the step before to its own; of the first its span",
+        ),
+        Column("after_ns", Kind.INT, "the same with the changes"),
+        Column("gain_ns", Kind.INT, "before_ns - after_ns; below 0: it takes longer"),
+        Column("gain", Kind.FLOAT, "gain_ns / before_ns; null: it takes no time"),
+        Column(
+            "modelled_gain_ns",
+            Kind.INT,
+            "the gain with the usual residuals of other steps",
+        ),
+    ),
+)
+
+
 def _steps(graph: DependencyGraph, before: _Outcome, after: _Outcome, usual: _Outcome) -> pl.DataFrame:
     names = graph.steps.get_column("step").unique(maintain_order=True)
     parts = [
@@ -303,6 +320,17 @@ def _steps(graph: DependencyGraph, before: _Outcome, after: _Outcome, usual: _Ou
     gain = (pl.col("before_ns") - pl.col("after_ns")).alias("gain_ns")
     share = pl.when(pl.col("before_ns") > 0).then(gain / pl.col("before_ns")).alias("gain")
     return WHAT_IF_STEPS.conform(pl.concat(parts).with_columns(gain, share))
+
+
+WHAT_IF_PATHS = Table(
+    "what_if_paths",
+    "One row per kind of segment: its time on the critical paths of all steps before and after; longest first.",
+    (
+        Column("kind", Kind.TEXT, "kind of the segment (`SegmentKind`)"),
+        Column("before_ns", Kind.INT, "time on the critical paths before"),
+        Column("after_ns", Kind.INT, "the same with the changes"),
+    ),
+)
 
 
 def _paths(before: DependencyGraph, after: DependencyGraph) -> pl.DataFrame:

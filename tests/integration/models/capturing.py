@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils.flop_counter import FlopCounterMode
 
 from tests.integration.models.small import Step
-from tracebraid.api import link
+from tracebraid import link
 from tracebraid.model.linked_trace import LinkedTrace
 
 

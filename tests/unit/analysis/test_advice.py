@@ -12,20 +12,22 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+import tracebraid
 from tests.planted import Copy, Scene, Stream, Thread, host_scene, write_ranks
 from tests.planted.patterns import PATTERNS
 from tests.planted.random_scenes import scenes
 from tests.planted.scenes import clean
 from tests.planted.training_loop import training_loop
-from tracebraid import analyses, api
+from tracebraid import analyses
 from tracebraid.analysis.antipatterns.catalog import job_detectors
 from tracebraid.analysis.antipatterns.ranking import profiler_cost
 from tracebraid.analysis.time.step_windows import step_windows
+from tracebraid.api.advising import detectors
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Advice
 
-ALL = [detector.name for detector in api.detectors()]
+ALL = [detector.name for detector in detectors()]
 WITHOUT_WAIT = {"hidable-communication", "unbalanced-buckets"}
 """In the programs of these no work waits for the communication: a replay without it gains nothing."""
 
@@ -37,9 +39,9 @@ _LEAST = 0.001
 def advice_on(pattern: str) -> Advice:
     scenes = PATTERNS[pattern].scenes
     if len(scenes) == 1:
-        return api.advise(scenes[0].linked(), _LEAST)
+        return tracebraid.advise(scenes[0].linked(), _LEAST)
     with tempfile.TemporaryDirectory() as folder:
-        return api.advise(api.open(write_ranks(Path(folder), scenes)), _LEAST)
+        return tracebraid.advise(tracebraid.open(write_ranks(Path(folder), scenes)), _LEAST)
 
 
 def covered(advice: Advice) -> list[tuple[str, int]]:
@@ -79,7 +81,7 @@ def test_evidence_names_events_of_the_trace(pattern: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("traces", [clean().linked(), training_loop().linked()], ids=["clean", "loop"])
 def test_nothing_is_found_where_nothing_is_wrong(traces: LinkedTrace) -> None:
-    advice = api.advise(traces, _LEAST)
+    advice = tracebraid.advise(traces, _LEAST)
     assert advice.items.rows() == []
     assert not advice.is_unanswerable
 
@@ -87,12 +89,12 @@ def test_nothing_is_found_where_nothing_is_wrong(traces: LinkedTrace) -> None:
 @pytest.mark.full
 @pytest.mark.slow
 def test_a_job_is_read_once_however_often_it_is_asked(tmp_path: Path) -> None:
-    job = api.open(write_ranks(tmp_path, PATTERNS["rank-imbalance"].scenes))
-    first = api.advise(job, _LEAST)
+    job = tracebraid.open(write_ranks(tmp_path, PATTERNS["rank-imbalance"].scenes))
+    first = tracebraid.advise(job, _LEAST)
     for file in tmp_path.rglob("*.json*"):
         file.unlink()
-    assert api.advise(job, _LEAST).items.equals(first.items)
-    assert api.advise(job, 1.0).items.height <= first.items.height
+    assert tracebraid.advise(job, _LEAST).items.equals(first.items)
+    assert tracebraid.advise(job, 1.0).items.height <= first.items.height
 
 
 _SLOW_NS = 5_000_000
@@ -126,7 +128,7 @@ def host_steps(slow: str, kind: str, steps: int = 3) -> Scene:
     ],
 )
 def test_without_a_device_the_hosts_time_counts(slow: str, kind: str, detector: str) -> None:
-    advice = api.advise(host_steps(slow, kind).linked())
+    advice = tracebraid.advise(host_steps(slow, kind).linked())
     assert covered(advice) == [(detector, 3 * _SLOW_NS)]
     share = pytest.approx(_SLOW_NS / (_SLOW_NS + _OP_NS), rel=0.01)
     assert advice.items.get_column("share").to_list() == [share]
@@ -146,14 +148,14 @@ def test_without_a_device_the_hosts_time_counts(slow: str, kind: str, detector: 
     ],
 )
 def test_what_is_named_alike_is_something_else(name: str, kind: str, expected: list[str]) -> None:
-    found = [detector for detector, _ in covered(api.advise(host_steps(name, kind).linked()))]
+    found = [detector for detector, _ in covered(tracebraid.advise(host_steps(name, kind).linked()))]
     assert found in ([], expected)
 
 
 @pytest.mark.slow
 def test_compiling_counts_from_the_second_step_on() -> None:
     scene = host_steps("_compile.compile_inner (dynamo_timed)", "annotation")
-    assert covered(api.advise(scene.linked())) == [("recompilation", 2 * _SLOW_NS)]
+    assert covered(tracebraid.advise(scene.linked())) == [("recompilation", 2 * _SLOW_NS)]
 
 
 def test_python_between_compiled_regions_counts_outside_of_ops() -> None:
@@ -164,7 +166,7 @@ def test_python_between_compiled_regions_counts_outside_of_ops() -> None:
             host.spend(_SLOW_NS)
             host.run("aten::mm", _OP_NS)
             host.run("Torch-Compiled Region: 1/0", 1_000_000)
-    assert covered(api.advise(scene.linked())) == [("graph-break", 2 * _SLOW_NS)]
+    assert covered(tracebraid.advise(scene.linked())) == [("graph-break", 2 * _SLOW_NS)]
 
 
 _LOOP = "train.py(10): loss_by_sample"
@@ -188,13 +190,13 @@ def loop_of_short_ops(taken_by_others: int) -> Scene:
 @pytest.mark.slow
 @pytest.mark.parametrize("taken_by_others", [0, 20])
 def test_a_loop_of_short_ops_is_found_also_where_other_programs_compute(taken_by_others: int) -> None:
-    advice = api.advise(loop_of_short_ops(taken_by_others).linked())
+    advice = tracebraid.advise(loop_of_short_ops(taken_by_others).linked())
     item = advice.items.row(0, named=True)
     assert (item["detector"], item["call_site"]) == ("tiny-ops", _LOOP)
 
 
 def detectors_of(scene: Scene) -> list[str]:
-    return api.advise(scene.linked()).items.get_column("detector").to_list()
+    return tracebraid.advise(scene.linked()).items.get_column("detector").to_list()
 
 
 @pytest.mark.slow
@@ -217,7 +219,7 @@ def test_large_ops_and_copies_of_objects_are_no_loop_of_short_ops() -> None:
 
 def test_the_backward_pass_of_a_loop_of_short_ops_is_a_part_of_its_cost() -> None:
     forward_ns, backward_ns = 200 * 5_000, 200 * 10_000
-    ((detector, ns),) = covered(api.advise(loop_of_short_ops(0).linked()))
+    ((detector, ns),) = covered(tracebraid.advise(loop_of_short_ops(0).linked()))
     assert detector == "tiny-ops"
     assert ns == pytest.approx((forward_ns + backward_ns) * 199 / 200, rel=0.001)
 
@@ -227,7 +229,7 @@ def test_a_saving_and_its_step_are_both_without_the_profiler() -> None:
     scene = host_steps("train.py(10): dumps", "frame")
     recorded, own = 15_000_000, 5_000_000
     scene.facts = {"untraced_step_median_ns": own}
-    advice = api.advise(scene.linked())
+    advice = tracebraid.advise(scene.linked())
     assert advice.step_ns == pytest.approx(recorded, rel=0.01)
     assert own < advice.own_step_ns < recorded * 0.7
     item = advice.items.row(0, named=True)
@@ -250,7 +252,7 @@ def test_events_cost_more_where_the_process_had_its_processors_for_a_part_of_the
 
 
 def test_what_needs_a_device_is_named_where_there_is_none() -> None:
-    advice = api.advise(host_steps("", "frame").linked())
+    advice = tracebraid.advise(host_steps("", "frame").linked())
     assert "item-sync" in advice.unavailable
     assert "data-loader" not in advice.unavailable
     assert not advice.is_unanswerable
@@ -278,7 +280,7 @@ def _loads_at_first(host: Thread, _: Stream, number: int) -> None:
 )
 def test_what_delays_no_step_is_no_advice(body: Callable[[Thread, Stream, int], None], steps: int) -> None:
     """The third only delays the warm-up, which is left out."""
-    advice = api.advise(training_loop(body).linked())
+    advice = tracebraid.advise(training_loop(body).linked())
     assert (covered(advice), advice.steps) == ([], steps)
 
 
@@ -293,7 +295,7 @@ def test_evidence_names_op_shapes_line_and_step() -> None:
             host.synchronize(stream)
         host.spend(_SLOW_NS)
 
-    advice = api.advise(training_loop(read).linked())
+    advice = tracebraid.advise(training_loop(read).linked())
     item = advice.items.row(0, named=True)
     assert (item["detector"], item["op"], item["call_site"]) == (
         "item-sync",
@@ -421,7 +423,7 @@ def test_a_function_or_a_detector_is_used_as_any_other(
     tmp_path: Path, target: str, name: str, change: str
 ) -> None:
     declare(tmp_path, long_steps=f"my_detectors:{target}")
-    advice = api.advise(clean().linked())
+    advice = tracebraid.advise(clean().linked())
     assert advice.items.select("detector", "op", "steps").rows() == [(name, "me", 3)]
     assert advice.detectors[name].change == change
     item = advice.items.row(0, named=True)
@@ -441,7 +443,7 @@ def test_a_function_or_a_detector_is_used_as_any_other(
 )
 def test_one_that_fails_is_a_finding_and_the_others_are_used(tmp_path: Path, value: str) -> None:
     declare(tmp_path, broken=f"my_detectors:{value}", long_steps="my_detectors:steps")
-    advice = api.advise(PATTERNS["item-sync"].scenes[0].linked())
+    advice = tracebraid.advise(PATTERNS["item-sync"].scenes[0].linked())
     (finding,) = advice.findings
     assert (finding.code, finding.path) == (FindingCode.DETECTOR_FAILED, "my-package")
     assert advice.items.get_column("detector").to_list() == ["long-steps", "item-sync"]
@@ -454,7 +456,7 @@ def test_one_that_fails_is_a_finding_and_the_others_are_used(tmp_path: Path, val
 @pytest.mark.usefixtures("install")
 def test_a_module_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
     declare(tmp_path, broken="no_such_module_of_detectors:steps")
-    advice = api.advise(clean().linked())
+    advice = tracebraid.advise(clean().linked())
     assert [finding.code for finding in advice.findings] == [FindingCode.DETECTOR_FAILED]
     assert len(advice.detectors) == _OWN
 
@@ -463,7 +465,7 @@ def test_a_module_that_is_not_there_is_a_finding(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("install")
 def test_more_than_the_time_is_never_saved(tmp_path: Path) -> None:
     declare(tmp_path, greedy="my_detectors:too_much")
-    advice = api.advise(clean().linked(), 0)
+    advice = tracebraid.advise(clean().linked(), 0)
     found = advice.items.filter(pl.col("detector") == "greedy")
     assert found.get_column("saving_ns").to_list() == [10]
 
@@ -472,7 +474,7 @@ def test_more_than_the_time_is_never_saved(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("install")
 def test_what_is_on_no_rank_is_a_finding(tmp_path: Path) -> None:
     declare(tmp_path, nowhere="my_detectors:nowhere_job")
-    advice = api.advise(clean().linked(), 0)
+    advice = tracebraid.advise(clean().linked(), 0)
     assert advice.items.is_empty()
     assert [finding.code for finding in advice.findings] == [FindingCode.DETECTOR_FAILED]
 
@@ -483,21 +485,21 @@ def test_nothing_is_imported_before_advice_is_asked_for(tmp_path: Path) -> None:
     declare(tmp_path, long_steps="my_detectors:steps")
     analyses.breakdown(clean().linked())
     assert "my_detectors" not in sys.modules
-    api.advise(clean().linked())
+    tracebraid.advise(clean().linked())
     assert "my_detectors" in sys.modules
 
 
 def test_a_module_in_the_working_folder_is_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_detectors.py").write_text("raise SystemExit(3)")
     monkeypatch.chdir(tmp_path)
-    assert len(api.detectors()) == _OWN + len(job_detectors())
+    assert len(detectors()) == _OWN + len(job_detectors())
 
 
 def test_names_are_codes_and_each_stands_once() -> None:
-    names = [detector.name for detector in api.detectors()]
+    names = [detector.name for detector in detectors()]
     assert len(set(names)) == len(names)
     assert all(name == name.lower() and " " not in name and "_" not in name for name in names)
-    assert all(detector.title and detector.change for detector in api.detectors())
+    assert all(detector.title and detector.change for detector in detectors())
 
 
 @pytest.mark.full
@@ -505,7 +507,7 @@ def test_names_are_codes_and_each_stands_once() -> None:
 @settings(max_examples=25, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 @given(scenes())
 def test_savings_are_bounded_in_any_scene(scene: Scene) -> None:
-    advice = api.advise(scene.linked(), 0)
+    advice = tracebraid.advise(scene.linked(), 0)
     by_step = advice.by_step
     assert (by_step.get_column("further_ns") >= 0).all()
     assert (by_step.get_column("further_ns") <= by_step.get_column("saving_ns")).all()

@@ -18,7 +18,7 @@ from tracebraid.analysis.compare.captures import Capture, welch
 from tracebraid.analysis.compare.compare import compare
 from tracebraid.analysis.compare.profiles import RankProfile, rank_profile
 from tracebraid.errors import ArgumentError
-from tracebraid.model.answers import DiffSetting, LeftOut
+from tracebraid.model.answers.job import DiffSetting, LeftOut
 from tracebraid.model.gaps import Gap
 from tracebraid.model.questions import CautionCode, Comparison, GateOutcome, Verdict
 from tracebraid.reports.diff import captures_table, diff_data, gate_line, verdict_line

@@ -17,7 +17,7 @@ from tests.planted.programs import GEMM_NS, Program
 from tracebraid.analysis.compare.compare import compare_runs
 from tracebraid.analysis.compare.profiles import RunProfile, rank_profile, run_profile
 from tracebraid.analysis.compare.u_test import ALPHA, compare_rows, diff_steps, holm
-from tracebraid.model.answers import DiffChange, DiffPart
+from tracebraid.model.answers.job import DiffChange, DiffPart
 
 
 def u_of(first: list[int], second: list[int]) -> float:

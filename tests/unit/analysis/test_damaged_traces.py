@@ -11,7 +11,7 @@ from tests.planted.damaged import TRACES
 from tests.unit.linking.made import linked_of
 from tracebraid.analyses import catalog, copies, kernels
 from tracebraid.model.analysis import Family, JobAnalysis, Need
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.category import Role
 from tracebraid.model.questions import Detector
 from tracebraid.model.step import PROFILER_STEP

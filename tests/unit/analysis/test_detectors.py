@@ -17,7 +17,6 @@ from tests.planted.busy import busy, cast
 from tests.planted.hosts import Cause
 from tests.planted.jobs import PlannedJob
 from tests.planted.patterns import PATTERNS
-from tracebraid import api
 from tracebraid.analysis.antipatterns.catalog import job_detectors
 from tracebraid.analysis.antipatterns.communication import LEAST_COLLECTIVES, hidden_most
 from tracebraid.analysis.antipatterns.evidence import HOST_STALL_NS
@@ -525,7 +524,7 @@ def test_a_softmax_over_classes_is_no_attention() -> None:
 def test_the_change_is_one_that_the_device_can_carry_out(
     device: Json, said: tuple[str, ...], unsaid: tuple[str, ...]
 ) -> None:
-    advice = api.advise(busy(lambda *_: None, (device,)).linked(), 0.0)
+    advice = tracebraid.advise(busy(lambda *_: None, (device,)).linked(), 0.0)
     change = advice.change_of("full-precision-products")
     assert all(word in change for word in said)
     assert not any(word in change for word in unsaid)

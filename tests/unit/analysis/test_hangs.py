@@ -9,7 +9,7 @@ import tracebraid
 from tests.builders import Json, call, kernel, kineto_text, op, write
 from tests.cases import cases
 from tracebraid import analyses
-from tracebraid.model.answers import HangState
+from tracebraid.model.answers.job import HangState
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.gaps import Gap
 

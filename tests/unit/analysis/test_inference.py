@@ -13,7 +13,7 @@ from tests.planted.scenes import clean
 from tests.planted.serving import HEADS, WIDTH, annotated, attend, forward
 from tests.unit.linking.made import row_of
 from tracebraid.analyses import batch_sizes, graph_replays, inference_phases, token_times
-from tracebraid.analysis.inference.phases import marker_of
+from tracebraid.analysis.inference.markers import marker_of
 from tracebraid.model.answers.efficiency import Phase, PhaseEvidence
 
 Counts = tuple[int | None, ...]

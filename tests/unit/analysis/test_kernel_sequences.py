@@ -11,7 +11,7 @@ from tests.cases import cases
 from tests.planted import CALL_NS, LATENCY_NS, Scene, Stream, Thread, device_scene, host_scene
 from tracebraid.analyses import graph_kernels, kernel_sequences, op_kernel_sequences
 from tracebraid.analysis.kernels.sequences import LONGEST_GAP_NS, MOST_NAMES
-from tracebraid.model.answers import CaptureMatch
+from tracebraid.model.answers.efficiency import CaptureMatch
 from tracebraid.model.linked_trace import LinkedTrace
 
 

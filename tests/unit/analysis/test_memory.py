@@ -20,7 +20,7 @@ from tracebraid.analyses import (
     memory_timeline,
 )
 from tracebraid.analysis.memory.host import passes
-from tracebraid.model.answers import MemoryCategory
+from tracebraid.model.answers.memory import MemoryCategory
 from tracebraid.model.linked_trace import LinkedTrace
 
 

@@ -14,7 +14,7 @@ from tests.planted.scenes import KERNEL_NS, LAYERS, clean
 from tests.unit.linking.made import linked_of
 from tracebraid.analyses import annotation_kernels, modules, user_annotations
 from tracebraid.analysis.ops.annotations import Paths, paths_of
-from tracebraid.model.answers import ModuleSource
+from tracebraid.model.answers.ops import ModuleSource
 from tracebraid.model.linked_trace import LinkedTrace
 
 

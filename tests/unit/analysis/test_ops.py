@@ -12,9 +12,8 @@ from tests.cases import cases
 from tests.planted import CALL_NS, Scene, device_scene, host_scene
 from tests.unit.linking.made import linked_of
 from tracebraid.analyses import ops, python_frames
-from tracebraid.analysis.ops.ops import KEY_COLUMNS
+from tracebraid.analysis.ops.ops import KEY_COLUMNS, OpKey
 from tracebraid.errors import ArgumentError
-from tracebraid.model.answers import OpKey
 from tracebraid.model.linked_trace import LinkedTrace
 
 

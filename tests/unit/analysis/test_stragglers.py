@@ -21,7 +21,7 @@ from tracebraid.analysis.ranks.rank_steps import rank_steps, rank_waits, steps_o
 from tracebraid.analysis.ranks.segments import MOST_NAMES, SegmentKind, rank_segments
 from tracebraid.analysis.ranks.stragglers import late_arrivals, stragglers
 from tracebraid.linking.ranks.clocks import link_ranks
-from tracebraid.model.answers import LateCause
+from tracebraid.model.answers.job import LateCause
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.links import CLOCKS, MATCHED_COLLECTIVES, MEMBERS, RANKS
 

@@ -18,7 +18,7 @@ from tracebraid.analyses import ops
 from tracebraid.analysis.flames import LAUNCHED_IN_NOTHING, NOT_LAUNCHED, flame_frames
 from tracebraid.analysis.host.host_trees import call_sites
 from tracebraid.analysis.op_graph import OpGraph, near, op_graph, top
-from tracebraid.model.answers import FlameTree, OpEdge, OpNode
+from tracebraid.model.answers.ops import FlameTree, OpEdge, OpNode
 from tracebraid.model.linked_trace import LinkedTrace
 
 TORCH = "/x/site-packages/torch/nn/functional.py(1): f"

@@ -252,7 +252,7 @@ def test_the_same_input_gives_the_same_bytes(demo: Path, tmp_path: Path) -> None
 def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))
-    code = "import sys; from tracebraid import api; api.write_et_plus(api.link(*sys.argv[1:3]), sys.argv[3])"
+    code = "import sys; from tracebraid import link, write_et_plus; write_et_plus(link(*sys.argv[1:3]), sys.argv[3])"
     own, other = tmp_path / "own.json.gz", tmp_path / "other.json.gz"
     write_et_plus(link(et, kineto), own)
     command = [sys.executable, "-c", code, str(et), str(kineto), str(other)]
@@ -298,9 +298,9 @@ def test_a_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))
     target = write(tmp_path / "et_plus.json", "old")
     code = (
-        "import resource, sys; from tracebraid import api, errors; linked = api.link(*sys.argv[1:3])\n"
+        "import resource, sys; from tracebraid import errors, link, write_et_plus; linked = link(*sys.argv[1:3])\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-        "try: api.write_et_plus(linked, sys.argv[3])\n"
+        "try: write_et_plus(linked, sys.argv[3])\n"
         "except errors.OutputError as error: print(error)"
     )
     command = [sys.executable, "-c", code, str(et), str(kineto), str(target)]

@@ -39,7 +39,7 @@ from tracebraid.exporters.op_graphs import dot_lines as op_dot_lines
 from tracebraid.exporters.op_graphs import graphml_lines as op_graphml_lines
 from tracebraid.exporters.op_graphs import label, legible, quoted
 from tracebraid.exporters.path_overlay import overlay_chunks
-from tracebraid.model.answers import FLAME_FRAMES, OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
+from tracebraid.model.answers.ops import FLAME_FRAMES, OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
 from tracebraid.model.graph import CriticalPath
 
 HOSTILE = [

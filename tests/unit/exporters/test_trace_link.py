@@ -16,8 +16,8 @@ from tests.peers import check_trace_link, is_device, load_et_plus, read_as_conve
 from tests.unit.linking.made import et_of, linked_of
 from tests.unit.linking.test_dependencies import WAIT, WAITS, sync
 from tracebraid import link, write_et_plus
-from tracebraid.api import write_trace_link_et
 from tracebraid.errors import ArgumentError, OutputError
+from tracebraid.exporters.et_plus import write_trace_link_et
 from tracebraid.model.linked_trace import LinkedTrace
 
 COLLECTIVE: Json = {
@@ -127,7 +127,10 @@ def test_lanes_that_are_text_stay_text(tmp_path: Path) -> None:
 def test_another_hash_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text(EVENTS))
     et = write(tmp_path / "torch_et_0.json", et_text(NODES))
-    code = "import sys; from tracebraid import api; api.write_trace_link_et(api.link(*sys.argv[1:3]), sys.argv[3])"
+    code = (
+        "import sys; from tracebraid import link; from tracebraid.exporters.et_plus import write_trace_link_et; "
+        "write_trace_link_et(link(*sys.argv[1:3]), sys.argv[3])"
+    )
     own, other = tmp_path / "own.json.gz", tmp_path / "other.json.gz"
     write_trace_link_et(link(et, kineto), own)
     command = [sys.executable, "-c", code, str(et), str(kineto), str(other)]

@@ -11,8 +11,8 @@ import pytest
 
 from tests.builders import Json, call, complete, flow, kernel, kineto_text, op, write
 from tests.unit.importers.reading import rows, timeline_of, timeline_of_bytes
+from tracebraid import link
 from tracebraid.analyses import breakdown, kernels, ops
-from tracebraid.api import link
 from tracebraid.importers.kineto.decode import phases_of, read_events
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME, Category, Work, categories_of
 from tracebraid.model.column import Column, Kind, Table

@@ -13,7 +13,8 @@ import pytest
 
 import tracebraid
 from tests.builders import Json, complete, flow, kineto_text, write
-from tracebraid import analyses, api
+from tracebraid import analyses
+from tracebraid.api.describing import infos
 from tracebraid.errors import WrongTraceError
 from tracebraid.importers import chunk_decoding, merged
 from tracebraid.importers.discovery import find_rank_files
@@ -153,17 +154,17 @@ def test_stores_caches_and_descriptions_keep_the_ranks_apart(tmp_path: Path) -> 
     folder.mkdir()
     path = file_of(folder / "merged.json", RANKS, ["[TP00]", "[TP01]"])
     expected = tracebraid.open(path).ask(*QUESTIONS)
-    assert api.pack(folder, tmp_path / "store").packed == (0, 1)
-    assert api.pack(folder, tmp_path / "store").kept == (0, 1)
+    assert tracebraid.pack(folder, tmp_path / "store").packed == (0, 1)
+    assert tracebraid.pack(folder, tmp_path / "store").kept == (0, 1)
     opened = [
         tracebraid.open(tmp_path / "store", unreadable="skip"),
         *(tracebraid.open(folder, cache=True) for _ in range(2)),
     ]
     for job in opened:
         assert all(own.equals(table) for own, table in zip(job.ask(*QUESTIONS), expected, strict=True))
-    assert [ask(None).rank for ask in api.infos(path)] == [0, 1]
+    assert [ask(None).rank for ask in infos(path)] == [0, 1]
     for place in (path, folder, tmp_path / "store"):
-        checked = api.check(place)
+        checked = tracebraid.check(place)
         assert [(rank.rank, rank.steps) for rank in checked.ranks] == [
             (rank, ("ProfilerStep#0", "ProfilerStep#1")) for rank in (0, 1)
         ]

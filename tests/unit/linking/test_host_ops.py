@@ -14,7 +14,7 @@ import pytest
 from tests.builders import Json, et_text, kineto_text, node, op, write
 from tests.unit.linking.made import et_of, event_ids, linked_of, row_of
 from tests.unit.validation.made import EVENTS, ran, shuffled
-from tracebraid.api import link, read_execution_trace, repair
+from tracebraid import link, read_execution_trace, repair
 from tracebraid.model.coverage import OrphanReason
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace

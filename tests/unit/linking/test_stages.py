@@ -14,8 +14,8 @@ import tracebraid
 from tests.builders import Json, call, et_text, kernel, kineto_text, node, op, write
 from tests.growth import grows_less
 from tests.unit.linking.made import et_of, linked_of
+from tracebraid import link
 from tracebraid.analysis.ops.ops import ops
-from tracebraid.api import link
 from tracebraid.linking.link_traces import link_traces
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.linked_trace import LinkedTrace

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from tests.builders import Json, et_text, kineto_text, node, op, process_node, thread_node, write
-from tracebraid.api import link
+from tracebraid import link
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tracebraid.api import settings_of
+from tracebraid.api.checking import settings_of
 from tracebraid.errors import ArgumentError, CaptureError, OutputError
 from tracebraid.recorders.launcher.launch import child_environment
 from tracebraid.recorders.session.numbered import numbered_folder

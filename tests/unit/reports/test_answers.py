@@ -13,9 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tracebraid.analysis.catalog import job_analyses, rank_analyses
+from tracebraid.analysis.kernels.kernels import KERNELS
+from tracebraid.analysis.time.idle.idle_parts import IDLE_BLAME, IDLE_CAUSES
 from tracebraid.model.analysis import Analysis, Answer, Need
 from tracebraid.model.answer_sentences import CODE_SENTENCES, CODES_OF_COLUMNS, code_name
-from tracebraid.model.answers import IDLE_BLAME, IDLE_CAUSES, KERNELS, HostActivity, IdleCause
+from tracebraid.model.answers.time import HostActivity, IdleCause
 from tracebraid.model.collectives import UNKNOWN_GROUP
 from tracebraid.model.column import Table as Schema
 from tracebraid.reports.answers import (

@@ -24,7 +24,7 @@ from tracebraid.api.reporting import (
     memory_view,
     run_results,
 )
-from tracebraid.model.answers import SWEEP
+from tracebraid.model.answers.graph import SWEEP
 from tracebraid.model.graph import WAITING_KINDS
 from tracebraid.model.report import (
     TIMELINE_TABLES,

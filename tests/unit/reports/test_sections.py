@@ -24,8 +24,8 @@ from tracebraid.analysis.catalog import all_analyses
 from tracebraid.analysis.compare.compare import compare
 from tracebraid.analysis.compare.profiles import rank_profile
 from tracebraid.model.answer_sentences import code_name
-from tracebraid.model.answers import DiffChange, DiffPart, HostActivity, IdleCause
-from tracebraid.model.diff_sentences import caution_sentence
+from tracebraid.model.answers.job import DiffChange, DiffPart
+from tracebraid.model.answers.time import HostActivity, IdleCause
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.questions import Caution, CautionCode, Comparison, GateOutcome
@@ -288,11 +288,11 @@ def test_programs_that_differ_are_named_first_and_the_report_is_short(diff_found
     differ = Caution(CautionCode.PROGRAMS_DIFFER, {"share": "1 %"})
     few = Caution(CautionCode.FEW_STEPS, {"a": 1, "b": 1})
     parts = diff_parts_for_people(with_cautions(diff_found, few, differ), 10, 100)
-    assert caution_sentence(differ) in str(parts[0])
+    assert differ.sentence in str(parts[0])
     whole = diff_parts_for_people(with_cautions(diff_found, few), 10, 100)
     assert str(whole[0]) == verdict_line(diff_found)
     assert len(printed(parts, 100)) < len(printed(whole, 100))
-    assert caution_sentence(few) in "".join(str(part) for part in parts if isinstance(part, Text))
+    assert few.sentence in "".join(str(part) for part in parts if isinstance(part, Text))
 
 
 def test_a_caution_about_both_runs_is_one_line_with_the_figures_of_both(diff_found: Comparison) -> None:

@@ -13,9 +13,12 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from tracebraid.analysis.kernels.kernels import KERNELS, LAUNCHERS
+from tracebraid.analysis.time.breakdown import BREAKDOWN
 from tracebraid.errors import InputError
-from tracebraid.model.answers import BREAKDOWN, KERNELS, LAUNCHERS, OPS, STRAGGLER_METRICS, Launcher
 from tracebraid.model.answers.graph import StragglerMetric
+from tracebraid.model.answers.launches import Launcher
+from tracebraid.model.answers.ops import OPS
 from tracebraid.model.capture_outcome import CaptureOutcome, NothingCaptured, Recorded
 from tracebraid.model.column import Table as Declared
 from tracebraid.model.coverage import Count, Coverage, OrphanKind, OrphanReason, Orphans
@@ -34,6 +37,7 @@ from tracebraid.reports.terminal import (
     ops_table,
     orphans_table,
 )
+from tracebraid.simulation.stragglers import STRAGGLER_METRICS
 
 MARKUP = "[bold]x[/bold] [/] [link=http://a]"
 """A name that Rich would take for markup, or choke on."""

@@ -8,7 +8,7 @@ import math
 import polars as pl
 import pytest
 
-from tracebraid.model.answers import BREAKDOWN
+from tracebraid.analysis.time.breakdown import BREAKDOWN
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.quantities import duration, percent, size
 from tracebraid.model.report import DataTable

@@ -7,12 +7,12 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+import tracebraid
 from tests.planted import host_scene
 from tests.planted.patterns import PATTERNS
-from tracebraid import api
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers import ADVICE
 from tracebraid.model.answers.graph import ACCOUNTING, START_UP
+from tracebraid.model.answers.job import ADVICE
 from tracebraid.model.questions import Limit, Transfers
 from tracebraid.reports.advice import verdict_data
 from tracebraid.reports.verdict import verdict
@@ -23,7 +23,7 @@ _MB = 1_000_000
 def lines_with(resident: list[int]) -> str:
     (scene,) = PATTERNS["host-work"].scenes
     scene.facts = {"resident_bytes": resident}
-    return " ".join(verdict(api.advise(scene.linked())))
+    return " ".join(verdict(tracebraid.advise(scene.linked())))
 
 
 def test_growth_in_each_step_before_the_recording_is_said() -> None:
@@ -51,7 +51,7 @@ def test_what_is_no_trend_is_not_said(resident: list[int]) -> None:
 def test_figures_of_limits_and_transfers_are_in_the_data() -> None:
     (scene,) = PATTERNS["host-work"].scenes
     judged = replace(
-        api.advise(scene.linked()),
+        tracebraid.advise(scene.linked()),
         items=ADVICE.empty(),
         accounting=ACCOUNTING.conform(
             pl.DataFrame(
@@ -83,7 +83,9 @@ def test_parts_that_are_less_than_half_of_their_cause_are_not_most_of_it() -> No
     sites = [f"torch::autograd::generated::backward_of_a_long_name_{number}" * 2 for number in range(9)]
     rows = [{"step": "1", "cause": "compute", "name": name, "ns": 10, "share": 0.1} for name in sites]
     accounting = ACCOUNTING.conform(pl.DataFrame(rows), fill_missing=True)
-    (said, *_) = verdict(replace(api.advise(scene.linked()), items=ADVICE.empty(), accounting=accounting))[1:]
+    (said, *_) = verdict(
+        replace(tracebraid.advise(scene.linked()), items=ADVICE.empty(), accounting=accounting)
+    )[1:]
     assert said == f"Compute: {', '.join(f'{name} (11.1 %)' for name in sites[:3])} and others."
 
 
@@ -95,7 +97,7 @@ def test_a_thread_and_the_start_up_are_no_place_of_host_code() -> None:
         [{"step": "1", "cause": "host", "name": name, "ns": ns, "share": ns / 100} for name, ns in rows]
     )
     judged = replace(
-        api.advise(scene.linked()),
+        tracebraid.advise(scene.linked()),
         items=ADVICE.empty(),
         accounting=ACCOUNTING.conform(accounting, fill_missing=True),
     )
@@ -118,7 +120,7 @@ def test_a_device_without_known_peaks_is_asked_for(
     precisions: frozenset[str] | None, needs: tuple[Need, ...], is_said: bool
 ) -> None:
     (scene,) = PATTERNS["host-work"].scenes
-    advice = api.advise(scene.linked())
+    advice = tracebraid.advise(scene.linked())
     row = {"step": "1", "cause": "compute", "name": "gemm", "ns": 100, "share": 1.0}
     judged = replace(
         advice,
@@ -149,7 +151,7 @@ def test_without_a_change_it_says_what_to_do_next(cause: str, name: str, expecte
     (scene,) = PATTERNS["host-work"].scenes
     row = {"step": "1", "cause": cause, "name": name, "ns": 100, "share": 1.0}
     accounting = ACCOUNTING.conform(pl.DataFrame([row]), fill_missing=True)
-    judged = replace(api.advise(scene.linked()), items=ADVICE.empty(), accounting=accounting)
+    judged = replace(tracebraid.advise(scene.linked()), items=ADVICE.empty(), accounting=accounting)
     assert expected in " ".join(verdict(judged))
 
 
@@ -158,6 +160,6 @@ def test_a_step_of_which_nothing_is_recorded_saves_nothing() -> None:
     for number in range(4):
         with host.step(number):
             host.spend(5_000_000)
-    advice = api.advise(scene.linked())
+    advice = tracebraid.advise(scene.linked())
     assert advice.items.is_empty()
     assert "does not show what the host does" in " ".join(verdict(advice))

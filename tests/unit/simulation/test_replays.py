@@ -16,11 +16,16 @@ import tracebraid
 from tests.planted import LATENCY_NS, Cause, PlannedJob, Scene, device_scene, host_scene
 from tests.planted.scenes import clean
 from tracebraid import dependency_graph
-from tracebraid.model.answers import INTERFERENCE, REPLAY_ERRORS
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, ReplayError, WhatIfNote
 from tracebraid.model.schema.links import GRAPH_STEPS
-from tracebraid.simulation.interference import InterferenceData, interference_of, with_interference
+from tracebraid.simulation.interference import (
+    INTERFERENCE,
+    InterferenceData,
+    interference_of,
+    with_interference,
+)
 from tracebraid.simulation.replay import (
+    REPLAY_ERRORS,
     Evidence,
     Residuals,
     StepMoments,

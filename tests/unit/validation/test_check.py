@@ -11,7 +11,7 @@ import tracebraid
 from tests.builders import Json, node
 from tests.unit.linking.made import et_of
 from tests.unit.validation.made import EVENTS, NODES, codes, diagnosis, lay, ran, shuffled, step
-from tracebraid.api import check
+from tracebraid import check
 from tracebraid.errors import InputError
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode, Severity

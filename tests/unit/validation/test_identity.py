@@ -12,7 +12,7 @@ import pytest
 from tests.builders import Json, call, kernel, node, op
 from tests.unit.linking.made import et_of, linked_of
 from tests.unit.validation.made import EVENTS, NODES, codes, lay, ran, step
-from tracebraid.api import check
+from tracebraid import check
 from tracebraid.importers.discovery import size_beside
 from tracebraid.model.finding import Finding
 from tracebraid.validation.identity import identity_findings

@@ -14,7 +14,7 @@ from tests.builders import Json, complete, et_text, kernel, kineto_text, op, wri
 from tests.planted import Host, PlannedJob
 from tests.unit.linking.made import linked_of
 from tests.unit.validation.made import EVENTS, NODES, codes, lay, step
-from tracebraid.api import check
+from tracebraid import check
 from tracebraid.model.finding import Finding, FindingCase
 from tracebraid.model.schema.links import CLOCKS
 from tracebraid.model.timeline import Timeline

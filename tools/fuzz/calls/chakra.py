@@ -9,7 +9,7 @@ import tracebraid
 from tools.fuzz.calls.commands import finite, not_below_0, odd_text, require, run_command, strict_json
 from tools.fuzz.calls.graph import dot_graph, xml_graph
 from tools.fuzz.model import Call
-from tracebraid.api import ExportOptions
+from tracebraid import ExportOptions
 from tracebraid.chakra import ChakraOptions, Detail, MissingRanks
 from tracebraid.errors import ArgumentError, InputError
 

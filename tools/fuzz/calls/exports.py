@@ -23,7 +23,8 @@ from tests.unit.viewer.serving import ask
 from tools.fuzz.calls.commands import odd_text, require, run_command, strict_json, unsteering
 from tools.fuzz.calls.graph import dot_graph, xml_graph
 from tools.fuzz.model import Call
-from tracebraid.api import Exported, ExportOptions
+from tracebraid import ExportOptions
+from tracebraid.api.exports.export import Exported
 from tracebraid.api.viewing import report_server
 from tracebraid.errors import ArgumentError
 from tracebraid.viewer import TIMELINE

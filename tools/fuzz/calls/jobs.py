@@ -17,9 +17,10 @@ import tracebraid
 from tools.fuzz.calls.commands import run_command
 from tools.fuzz.model import Call, FailureError, FailureKind, Files
 from tools.fuzz.mutations.raw_bytes import RAW_BYTES
+from tracebraid.analysis.ops.ops import OpKey
 from tracebraid.errors import TracebraidError
 from tracebraid.model.analysis import Analysis, JobAnalysis
-from tracebraid.model.answers import METRICS, OpKey
+from tracebraid.model.answers.job import METRICS
 from tracebraid.model.category import Role
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.engine import Job

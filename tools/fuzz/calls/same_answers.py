@@ -25,7 +25,7 @@ import tracebraid
 from tools.fuzz.calls.commands import run_command
 from tools.fuzz.model import Call, FailureError, FailureKind
 from tools.fuzz.mutations.same_meaning import FIRST, SAME
-from tracebraid.api import ExportOptions
+from tracebraid import ExportOptions
 from tracebraid.chakra import ChakraOptions, Detail
 from tracebraid.errors import TracebraidError
 from tracebraid.model.analysis import Analysis

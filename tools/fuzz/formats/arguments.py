@@ -9,7 +9,7 @@ import tracebraid
 from tools.fuzz.calls.arguments import ARGUMENT_CALLS
 from tools.fuzz.formats.job import FORMAT as JOB
 from tools.fuzz.model import Files, Format, Sample
-from tracebraid.api import ExportOptions
+from tracebraid import ExportOptions
 from tracebraid.chakra import ChakraOptions, SimulatorOptions
 
 _JOBS = ("training", "nccl")

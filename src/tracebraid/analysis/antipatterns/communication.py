@@ -29,7 +29,7 @@ from tracebraid.analysis.time.breakdown import HOST, Cover, compute_cover, cover
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.category import Role
 from tracebraid.model.collectives import BETWEEN_TWO, CollectiveType
 from tracebraid.model.device_peaks import COMPUTE

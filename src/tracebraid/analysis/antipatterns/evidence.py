@@ -25,8 +25,9 @@ from tracebraid.analysis.host.host_trees import call_sites, host_ops
 from tracebraid.analysis.launches.sync_calls import sync_calls
 from tracebraid.analysis.time.breakdown import Cover, cover_of
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
-from tracebraid.model.answers import EVIDENCE, SyncKind
 from tracebraid.model.answers.efficiency import OpFamily
+from tracebraid.model.answers.job import EVIDENCE
+from tracebraid.model.answers.launches import SyncKind
 from tracebraid.model.device_peaks import COMMUNICATION, COMPUTE, MEMORY, WAIT
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace

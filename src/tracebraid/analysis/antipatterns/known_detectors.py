@@ -16,7 +16,7 @@ from tracebraid.analysis.antipatterns.ranking import windows_to_save_in
 from tracebraid.analysis.entry_points import Offered, offered
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_ranks import Gather, LinkedRanks, gather_of

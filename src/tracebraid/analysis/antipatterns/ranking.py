@@ -16,7 +16,7 @@ from tracebraid.analysis.time.breakdown import cover_of, step_starts
 from tracebraid.analysis.time.step_times import warm_up
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.errors import ArgumentError
-from tracebraid.model.answers import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, ADVICE_SITES, SavingBasis
+from tracebraid.model.answers.job import ADVICE, ADVICE_BY_STEP, ADVICE_EVIDENCE, ADVICE_SITES, SavingBasis
 from tracebraid.model.capture_facts import OP_WEIGHT
 from tracebraid.model.category import Role
 from tracebraid.model.linked_trace import LinkedTrace

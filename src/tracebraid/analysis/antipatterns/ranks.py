@@ -13,7 +13,7 @@ from tracebraid.analysis.ranks.lateness import arrivals, late_ranks, with_causes
 from tracebraid.analysis.ranks.segments import rank_segments
 from tracebraid.analysis.time.breakdown import HOST, compute_cover, cover_of
 from tracebraid.analysis.time.step_windows import step_windows, windows_of
-from tracebraid.model.answers import EVIDENCE, LateCause
+from tracebraid.model.answers.job import EVIDENCE, LateCause
 from tracebraid.model.collectives import BETWEEN_TWO, CollectiveType
 from tracebraid.model.device_peaks import COMPUTE
 from tracebraid.model.linked_ranks import LinkedRanks

@@ -40,8 +40,8 @@ from tracebraid.analysis.memory.host import passes
 from tracebraid.analysis.time.breakdown import cover_of, work_events
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers import EVIDENCE
 from tracebraid.model.answers.efficiency import OpFamily
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace

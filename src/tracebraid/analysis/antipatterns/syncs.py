@@ -38,7 +38,8 @@ from tracebraid.analysis.memory.host import device_calls
 from tracebraid.analysis.time.breakdown import cover_of, work_events
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers import EVIDENCE, Direction, SyncKind
+from tracebraid.model.answers.job import EVIDENCE
+from tracebraid.model.answers.launches import Direction, SyncKind
 from tracebraid.model.category import Role
 from tracebraid.model.device_peaks import WAIT
 from tracebraid.model.expressions import as_text

@@ -26,7 +26,7 @@ from tracebraid.analysis.efficiency.roofline import peak_flops_of
 from tracebraid.analysis.host.host_rows import host_rows, nearest_or_none, surroundings
 from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.model.analysis import Need
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace

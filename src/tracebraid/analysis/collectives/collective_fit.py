@@ -9,7 +9,7 @@ import polars as pl
 from tracebraid.analysis.collectives.bandwidth import fit_alpha_beta
 from tracebraid.analysis.collectives.transfers import transfers
 from tracebraid.model.analysis import Family, Need, OnPage, job_analysis
-from tracebraid.model.answers import COLLECTIVE_FIT
+from tracebraid.model.answers.job import COLLECTIVE_FIT
 from tracebraid.model.linked_ranks import LinkedRanks
 
 _KEY = ("group", "type", "group_size", "library")

@@ -8,7 +8,7 @@ import polars as pl
 
 from tracebraid.analysis.collectives.transfers import members_with_waits, transfers
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
-from tracebraid.model.answers import COLLECTIVE_IMBALANCE
+from tracebraid.model.answers.job import COLLECTIVE_IMBALANCE
 from tracebraid.model.collectives import CollectiveType, ranks_listed
 from tracebraid.model.linked_ranks import LinkedRanks
 

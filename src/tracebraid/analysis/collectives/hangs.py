@@ -9,7 +9,7 @@ import polars as pl
 
 from tracebraid.analysis.launches.lost_work import LEAST_WAIT_NS, TIMES_LONGEST, unended
 from tracebraid.model.analysis import Family, Need, job_analysis
-from tracebraid.model.answers import HANGS, HangState
+from tracebraid.model.answers.job import HANGS, HangState
 from tracebraid.model.category import Role
 from tracebraid.model.collectives import PAIRED, ranks_in_text
 from tracebraid.model.expressions import as_text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
-from tracebraid.model.answers import MATCHED_GROUPS
 from tracebraid.model.collectives import CollectiveType, MatchMethod, ranks_listed
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.linked_ranks import LinkedRanks
 
 _KEY = ["group", "type"]
@@ -19,6 +19,43 @@ _METHODS = {
 }
 
 _OF_A_PAIR = [CollectiveType.SEND.value, CollectiveType.RECEIVE.value]
+
+
+MATCHED_GROUPS = Table(
+    "matched_groups",
+    "One row per process group and type of collective; groups in the order of their first collective, of theirs the "
+    "type with the most members first.",
+    (
+        Column("group", Kind.TEXT, "the group: the same text for all ranks"),
+        Column("names", Kind.TEXT, "the names that ranks have for it, by `, `; null: they name none"),
+        Column("description", Kind.TEXT, "its description; null: unknown"),
+        Column("group_size", Kind.INT, "ranks of the group; null: unknown"),
+        Column("ranks", Kind.TEXT, "ranks that have such a member: `0-3, 7`"),
+        Column(
+            "missing",
+            Kind.TEXT,
+            "ranks of the group that have none; null: there are none, or the group's ranks are unknown",
+        ),
+        Column("type", Kind.TEXT, "type of communication (`CollectiveType`); null: unknown"),
+        Column("members", Kind.INT, "collectives, sends and receives of all ranks: `matched + unmatched`"),
+        Column("matched", Kind.INT, "members that were matched with a member of another rank"),
+        Column("unmatched", Kind.INT, "members that were not: `alone + open`"),
+        Column("alone", Kind.INT, "of these, members whose group has no other rank that was read"),
+        Column(
+            "open",
+            Kind.INT,
+            "of these, members that another rank may have lost, or that nothing tells from others",
+        ),
+        Column("collectives", Kind.INT, "collectives, or pairs of a send and a receive, that were matched"),
+        Column("complete", Kind.INT, "collectives with a member on all ranks of the group"),
+        Column("by_sequence", Kind.INT, "collectives that numbers matched"),
+        Column("by_order", Kind.INT, "collectives that the order of equal members matched"),
+        Column("by_alignment", Kind.INT, "collectives that an alignment of different windows matched"),
+        Column("by_time", Kind.INT, "collectives matched by times"),
+        Column("disagreeing", Kind.INT, "collectives whose members differ in type, size or element type"),
+        Column("confidence", Kind.FLOAT, "the least confidence of a match, 0 to 1; null: there is none"),
+    ),
+)
 
 
 @job_analysis(

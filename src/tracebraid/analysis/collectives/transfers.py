@@ -7,7 +7,12 @@ import polars as pl
 from tracebraid.analysis.collectives.bandwidth import algorithm_rate, bus_rate, size_of
 from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, std_of, sum_of
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
-from tracebraid.model.answers import COLLECTIVE_BANDWIDTH, COLLECTIVE_RANKS, COLLECTIVE_TOTALS, COLLECTIVES
+from tracebraid.model.answers.job import (
+    COLLECTIVE_BANDWIDTH,
+    COLLECTIVE_RANKS,
+    COLLECTIVE_TOTALS,
+    COLLECTIVES,
+)
 from tracebraid.model.collectives import (
     BETWEEN_TWO,
     PAIRED,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tracebraid.analysis.compare.profiles import RankProfile
 from tracebraid.analysis.distributions import student_quantile, student_within
 from tracebraid.errors import ArgumentError
-from tracebraid.model.answers import DiffSetting
+from tracebraid.model.answers.job import DiffSetting
 from tracebraid.model.quantities import percent
 from tracebraid.model.questions import CAPTURES_ALPHA, LEAST_CAPTURES
 

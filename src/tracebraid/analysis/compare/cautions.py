@@ -9,7 +9,7 @@ import polars as pl
 
 from tracebraid.analysis.compare.captures import Capture
 from tracebraid.analysis.compare.profiles import RankProfile
-from tracebraid.model.answers import DiffSetting, LeftOut
+from tracebraid.model.answers.job import DiffSetting, LeftOut
 from tracebraid.model.printable import encodable
 from tracebraid.model.questions import LEAST_CAPTURES, Caution, CautionCode, Comparison
 

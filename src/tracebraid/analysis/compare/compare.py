@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from enum import Enum
 
 import numpy as np
 import polars as pl
@@ -27,7 +28,7 @@ from tracebraid.analysis.compare.u_test import (
     tested_pairs,
 )
 from tracebraid.errors import ArgumentError
-from tracebraid.model.answers import (
+from tracebraid.model.answers.job import (
     DIFF_CAPTURES,
     DIFF_KERNELS,
     DIFF_LEFT_OUT,
@@ -37,14 +38,30 @@ from tracebraid.model.answers import (
     DiffChange,
     DiffPart,
     DiffSetting,
-    IdleCause,
-    MatchedBy,
 )
+from tracebraid.model.answers.time import IdleCause
 from tracebraid.model.column import Table
 from tracebraid.model.printable import encodable
 from tracebraid.model.questions import Comparison
 
 _ARGUMENTS = ["input_dims", "input_types"]
+
+
+class MatchedBy(Enum):
+    """Properties by which an op of both runs is matched."""
+
+    PATH_AND_SHAPES = "path-and-shapes"
+    """Module, path, shapes and types."""
+    PATH = "path"
+    """Module and path."""
+    PATH_OUTSIDE_OF_MODULES = "path-outside-of-modules"
+    """Path, shapes and types, in a module of another name."""
+    MODULE_AND_SHAPES = "module-and-shapes"
+    """Module, name, shapes and types, on another path."""
+    SHAPES = "shapes"
+    """Name, shapes and types."""
+
+
 _LEVELS = {
     MatchedBy.PATH_AND_SHAPES: ["path_id", "module", *_ARGUMENTS],
     MatchedBy.PATH: ["path_id", "module"],
@@ -95,7 +112,7 @@ _MEANS = (DiffSetting.HOST_EVENTS, DiffSetting.OVERHEAD)
 
 
 def diff_settings(ranks: Sequence[Sequence[RankProfile]], runs: Sequence[RunProfile]) -> pl.DataFrame:
-    """A row for each setting: `model.answers.DIFF_SETTINGS`."""
+    """A row for each setting: `DIFF_SETTINGS`."""
     found = [_of_run(some, run) for some, run in zip(ranks, runs, strict=True)]
     rows = [
         {

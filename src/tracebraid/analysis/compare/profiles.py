@@ -21,7 +21,7 @@ from tracebraid.analysis.time.idle.idle_parts import contexts_of_parts, idle_par
 from tracebraid.analysis.time.step_times import warm_up
 from tracebraid.analysis.time.step_windows import in_windows, step_windows, windows_of
 from tracebraid.analysis.validity import validity
-from tracebraid.model.answers import DiffPart, DiffSetting, LeftOut
+from tracebraid.model.answers.job import DiffPart, DiffSetting, LeftOut
 from tracebraid.model.category import Category, Role
 from tracebraid.model.device_peaks import COMMUNICATION, COMPUTE, MEMORY, WAIT
 from tracebraid.model.expressions import as_text

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tracebraid.analysis.compare.captures import spread, welch
 from tracebraid.analysis.compare.profiles import RunProfile
 from tracebraid.analysis.distributions import student_quantile, student_within
-from tracebraid.model.answers import DIFF_STEPS
+from tracebraid.model.answers.job import DIFF_STEPS
 from tracebraid.model.questions import CAPTURES_ALPHA
 
 _Floats = NDArray[np.float64]
@@ -420,7 +420,7 @@ def medians_of_captures(run: RunProfile, values: _Ints) -> _Floats:
 
 
 def diff_steps(a: RunProfile, b: RunProfile) -> pl.DataFrame:
-    """The step's time over all ranks, and of each: `model.answers.DIFF_STEPS`.
+    """The step's time over all ranks, and of each: `DIFF_STEPS`.
 
     The time of a job's step is the mean of its ranks: it is what parts of ranks add up to, and needs no common clock.
     """

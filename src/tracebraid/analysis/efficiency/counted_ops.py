@@ -14,8 +14,7 @@ from tracebraid.analysis.efficiency.calls import calls_with_costs, has_shapes
 from tracebraid.analysis.host.host_trees import host_names, host_ops
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, analysis
-from tracebraid.model.answers import RECOMPUTATION
-from tracebraid.model.answers.efficiency import OpFamily, UnknownFlops
+from tracebraid.model.answers.efficiency import RECOMPUTATION, OpFamily, UnknownFlops
 from tracebraid.model.device_peaks import COMMUNICATION, Precision
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import flags_by_name

@@ -13,8 +13,9 @@ from tracebraid.analysis.efficiency.counted_ops import counted_ops, counted_ops_
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import MFU, OP_COSTS, ROOFLINE
-from tracebraid.model.answers.efficiency import Bound, OpFamily
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP
+from tracebraid.model.answers.efficiency import OP_COSTS, ROOFLINE, Bound, OpFamily
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.device_peaks import DevicePeaks, Precision, device_peaks
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.quantities import NS_PER_S
@@ -74,6 +75,33 @@ _COUNTED = [family.value for family in (OpFamily.MATMUL, OpFamily.CONVOLUTION, O
 _KNOWN_SHARE = 0.9
 """Share of the ops' time with known FLOPs from which on there is no product where none is known."""
 _NS = 1e9
+
+
+MFU = Table(
+    "mfu",
+    "One row for the whole trace and per step: FLOPs of matmul, convolution and attention against the peak.",
+    (
+        RANK,
+        STEP,
+        Column("span_ns", Kind.INT, "length of the step, or from the trace's first event to its last"),
+        Column("precision", Kind.TEXT, "that of most of these FLOPs, a code of `Precision`; null: none"),
+        Column("peak_flops_per_s", Kind.FLOAT, "of the device at that precision; null: unknown"),
+        Column(
+            "model_flops",
+            Kind.INT,
+            "FLOPs without recomputation, be it by checkpoints or in attention; null: of no op are they known",
+        ),
+        Column("hardware_flops", Kind.INT, "FLOPs, recomputation included; null: of no op are they known"),
+        Column("model_flops_per_s", Kind.FLOAT, "model FLOPs / span; null: unknown"),
+        Column("hardware_flops_per_s", Kind.FLOAT, "hardware FLOPs / span; null: unknown"),
+        Column("mfu", Kind.FLOAT, "model FLOPs / (span x peak), 0 to 1; null: the peak is unknown"),
+        Column("hfu", Kind.FLOAT, "hardware FLOPs / (span x peak), 0 to 1; null: the peak is unknown"),
+        Column(
+            "known_share", Kind.FLOAT, "share of the ops' device time whose FLOPs are known; null: no time"
+        ),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

@@ -8,11 +8,33 @@ from tracebraid.analysis.answering import NO_STEP, answer
 from tracebraid.analysis.device import device_events_by_step, graph_events, has_graphs
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
-from tracebraid.model.answers.efficiency import GRAPH_REPLAYS
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_LAUNCH
 from tracebraid.model.category import Role
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import CallAction, call_does
+
+GRAPH_REPLAYS = Table(
+    "graph_replays",
+    "One row per graph and launching call: how often it ran and how much of the device's time; the longest first.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("api", Kind.TEXT, "the call, such as `cudaGraphLaunch`; null: it is not in the trace"),
+        Column("graph_id", Kind.INT, "the graph; null: the trace does not say"),
+        Column("kernels_per_replay", Kind.INT, "device events of a replay: graphs without id are told by it"),
+        Column("replays", Kind.INT, "how often it was launched"),
+        Column("kernels", Kind.INT, "device events of all replays"),
+        Column("host_ns", Kind.INT, "duration of the launching calls; null without any"),
+        Column("device_ns", Kind.INT, "duration of the device events, summed"),
+        Column("mean_device_ns", Kind.FLOAT, "device_ns of a replay"),
+        Column(
+            "share", Kind.FLOAT, "of the sum of all device events' durations, 0 to 1; null: there is none"
+        ),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

@@ -12,8 +12,10 @@ from tracebraid.analysis.kernels.kernels import device_work_of
 from tracebraid.analysis.statistics import mean_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, analysis
-from tracebraid.model.answers import GRAPH_KERNELS, CaptureMatch
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_LAUNCH
+from tracebraid.model.answers.efficiency import CaptureMatch
 from tracebraid.model.category import Category, Role, categories_of
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.device_peaks import MEMORY
 from tracebraid.model.expressions import as_text
 from tracebraid.model.kernel_family import (
@@ -241,6 +243,44 @@ def _with_node(work: pl.DataFrame) -> pl.DataFrame:
 
 
 _IDS = {"graph": pl.Int64, "node": pl.Int64, "op": pl.String, "op_event": pl.Int64}
+
+
+GRAPH_KERNELS = Table(
+    "graph_kernels",
+    "One row per graph and node: what ran when the graph was launched, in the order of its nodes.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column(
+            "graph", Kind.INT, "number of the graph in this answer, from 0, in the order of first launches"
+        ),
+        Column("graph_id", Kind.INT, "the graph's id in the trace; null: the trace has none"),
+        Column("launches", Kind.INT, "launches of the graph"),
+        Column("node", Kind.INT, "number of the node in the graph, from 0"),
+        Column("graph_node_id", Kind.INT, "the node's id in the trace; null: the trace has none"),
+        Column("family", Kind.TEXT, "a code of `KernelFamily`; by the op, where it is known"),
+        Column("name", Kind.TEXT, "name of the kernel or copy"),
+        Column(
+            "op", Kind.TEXT, "op that launched it when the graph was captured; null: not known, see `method`"
+        ),
+        Column("op_event", Kind.INT, "that op: its row in `events`; null without an op"),
+        Column("method", Kind.TEXT, "how the op was found, or why not: a code of `CaptureMatch`"),
+        Column(
+            "confidence",
+            Kind.FLOAT,
+            "of the graph's nodes whose op and name both show a family the share where these agree; null: no such node",
+        ),
+        Column("count", Kind.INT, "how often it ran"),
+        Column("total_ns", Kind.INT, "sum of its durations"),
+        Column(
+            "mean_ns",
+            Kind.FLOAT,
+            "mean duration, doubtful steps left out unless asked for; null: none is left",
+        ),
+        Column("share", Kind.FLOAT, "of the sum of the graph's kernels' durations, 0 to 1"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

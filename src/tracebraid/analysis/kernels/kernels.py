@@ -13,17 +13,10 @@ from tracebraid.analysis.device import device_events, event_columns, launch_call
 from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p95_of, share_of, std_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import (
-    KERNEL_DURATIONS,
-    KERNEL_FAMILIES,
-    KERNEL_PACE,
-    KERNELS,
-    KERNELS_BY_OP,
-    LAUNCHERS,
-    SHORT_KERNELS,
-    Launcher,
-)
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_LAUNCH
+from tracebraid.model.answers.launches import Launcher
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.device_peaks import COMMUNICATION, COMPUTE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.kernel_family import FamilyBasis, kernel_families_of
@@ -59,6 +52,23 @@ DURATION_EDGES_NS = np.array(
     dtype=np.int64,
 )
 """Lower bounds of bins in ns: 0, then 1, 2 and 5 of each decade up to 10^18 (31 years)."""
+
+
+KERNEL_DURATIONS = Table(
+    "kernel_durations",
+    "One row per bin of durations that has kernels, the shortest first. Bins begin at 1, 2 and 5 of each decade.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("from_ns", Kind.INT, "shortest duration of the bin"),
+        Column("below_ns", Kind.INT, "durations of the bin are less than this"),
+        Column("count", Kind.INT, "kernels whose duration lies in the bin"),
+        Column("total_ns", Kind.INT, "sum of their durations"),
+        Column("share_of_count", Kind.FLOAT, "of all kernels, 0 to 1"),
+        Column("share", Kind.FLOAT, "of the sum of all kernels' durations, 0 to 1"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -99,6 +109,32 @@ def kernel_durations(linked: LinkedTrace, per_step: bool = False) -> pl.DataFram
 
 
 _KEY = ["step", "lane", "family", "name"]
+
+
+_KERNELS_NAME = Column("name", Kind.TEXT, "name of the kernel or copy")
+
+_FAMILY = Column("family", Kind.TEXT, "a code of `KernelFamily`, such as `gemm`")
+
+KERNEL_PACE = Table(
+    "kernel_pace",
+    "One row per stream and name of kernel that ran there at least twice: distances from start to start.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("device", Kind.TEXT, "device number"),
+        Column("stream", Kind.TEXT, "stream, as its lane is called in the file"),
+        _FAMILY,
+        _KERNELS_NAME,
+        Column("count", Kind.INT, "distances: its runs less one"),
+        Column("mean_ns", Kind.FLOAT, "mean distance"),
+        Column("median_ns", Kind.FLOAT, "median distance"),
+        Column("p95_ns", Kind.FLOAT, "95th percentile, interpolated"),
+        Column("min_ns", Kind.INT, "shortest distance"),
+        Column("max_ns", Kind.INT, "longest distance"),
+        Column("std_ns", Kind.FLOAT, "standard deviation of the sample; null for a single distance"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -147,6 +183,50 @@ def kernel_pace(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
     )
 
 
+_KERNELS_KIND = Column("kind", Kind.TEXT, "compute, communication, memory or wait")
+
+_COUNT = Column("count", Kind.INT, "how often it ran")
+
+_TOTAL = Column("total_ns", Kind.INT, "sum of its durations")
+
+_MEAN = Column(
+    "mean_ns", Kind.FLOAT, "mean duration, without doubtful steps unless requested; null: it ran in no others"
+)
+
+_MIN = Column("min_ns", Kind.INT, "shortest")
+
+_MAX = Column("max_ns", Kind.INT, "longest")
+
+_STD = Column(
+    "std_ns", Kind.FLOAT, "standard deviation of the sample (divided by count - 1); null for fewer than two"
+)
+
+_SHARE = Column("share", Kind.FLOAT, "of the sum of all device events' durations, 0 to 1")
+
+KERNELS_BY_OP = Table(
+    "kernels_by_op",
+    "One row per launching op, kind, family and name of device event, the longest in total first.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("op", Kind.TEXT, "innermost op that launched it, else annotation; null: none is known"),
+        Column("op_category", Kind.TEXT, "`cpu_op` or `user_annotation`; null without an op"),
+        _KERNELS_KIND,
+        _FAMILY,
+        Column("family_by", Kind.TEXT, "basis of the family: `kind`, `op` or `name`; null: none"),
+        _KERNELS_NAME,
+        _COUNT,
+        _TOTAL,
+        _MEAN,
+        _MIN,
+        _MAX,
+        _STD,
+        _SHARE,
+        DOUBTFUL,
+    ),
+)
+
+
 @analysis(
     KERNELS_BY_OP,
     Family.KERNELS,
@@ -190,6 +270,25 @@ def kernels_by_op(linked: LinkedTrace, per_step: bool = False, with_doubtful: bo
         .pipe(in_order_of_steps, linked)
         .pipe(lambda frame: answer(KERNELS_BY_OP, frame, linked))
     )
+
+
+KERNEL_FAMILIES = Table(
+    "kernel_families",
+    "One row per family of kernels, the longest in total first. The rows of a step add up to its device time.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        _FAMILY,
+        Column("names", Kind.INT, "different names of kernels"),
+        Column("count", Kind.INT, "how often they ran"),
+        Column("total_ns", Kind.INT, "sum of their durations"),
+        Column("by_op_ns", Kind.INT, "part of that whose family the launching op decided"),
+        Column("by_name_ns", Kind.INT, "part of that whose family the kernel's name decided"),
+        _MEAN,
+        _SHARE,
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -243,6 +342,32 @@ SHORT_KERNEL_NS = 10_000
 """Kernels below this are short, in ns: TraceLens' default, and about what an eager op takes on the host."""
 
 
+SHORT_KERNELS = Table(
+    "short_kernels",
+    "One row per name of computing kernel with runs below the threshold; those with the most time around them first.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        _FAMILY,
+        _KERNELS_NAME,
+        Column("count", Kind.INT, "its runs that are shorter than the threshold"),
+        Column("count_of_all", Kind.INT, "all its runs"),
+        Column("total_ns", Kind.INT, "sum of the durations of the short runs"),
+        Column(
+            "mean_ns", Kind.FLOAT, "their mean, without doubtful steps unless requested; null: none is left"
+        ),
+        _SHARE,
+        Column(
+            "gap_before_ns",
+            Kind.INT,
+            "time in which their streams were empty before them; 0 if nothing ran earlier",
+        ),
+        Column("gap_after_ns", Kind.INT, "the same after them; counts again as `gap_before_ns` of the next"),
+        DOUBTFUL,
+    ),
+)
+
+
 @analysis(
     SHORT_KERNELS,
     Family.KERNELS,
@@ -290,6 +415,21 @@ def short_kernels(
         .pipe(in_order_of_steps, linked)
         .pipe(lambda frame: answer(SHORT_KERNELS, frame, linked))
     )
+
+
+LAUNCHERS = Table(
+    "launchers",
+    "One row per kind of launcher: how much of the device's time it launched. The rows of a step add up to it.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("launcher", Kind.TEXT, "`graph`, `op`, `annotation`, `call` or `unknown`: see `Launcher`"),
+        Column("kernels", Kind.INT, "device events that it launched"),
+        Column("device_ns", Kind.INT, "sum of their durations"),
+        Column("share", Kind.FLOAT, "of the sum of all device events' durations, 0 to 1"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -350,6 +490,29 @@ def _launcher(linked: LinkedTrace, events: pl.DataFrame) -> pl.Series:
 
 
 _KERNELS_KEY = ["step", "kind", "name"]
+
+
+KERNELS = Table(
+    "kernels",
+    "One row per kind and name of device event, the longest in total first.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        _KERNELS_KIND,
+        Column("family", Kind.TEXT, "a code of `KernelFamily`: that in which it spent most of its time"),
+        _KERNELS_NAME,
+        _COUNT,
+        _TOTAL,
+        _MEAN,
+        Column("median_ns", Kind.FLOAT, "median duration; what counts and null as in `mean_ns`"),
+        Column("p95_ns", Kind.FLOAT, "95th percentile, interpolated; what counts and null as in `mean_ns`"),
+        _MIN,
+        _MAX,
+        _STD,
+        _SHARE,
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

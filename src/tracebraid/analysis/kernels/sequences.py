@@ -17,7 +17,8 @@ from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.kernels.kernels import device_work_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, analysis
-from tracebraid.model.answers import KERNEL_SEQUENCES, OP_KERNEL_SEQUENCES
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_LAUNCH
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.device_peaks import COMMUNICATION
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import is_step_name
@@ -219,6 +220,48 @@ _MOST_CANDIDATES = 1_000
 """Maximum repeats with computed times; some are multiples of others."""
 MOST_NAMES = 32
 """Names that are written of a sequence."""
+
+
+_PATTERN = "names of its kernels, as a JSON list; of more than 32 the first 32"
+
+KERNEL_SEQUENCES = Table(
+    "kernel_sequences",
+    "One row per sequence of kernels that comes back on a stream; the most time between its kernels first. "
+    "No kernel lies in two of the occurrences: the rows of a step can be added.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("op", Kind.TEXT, "the op or annotation that launched it, as asked for; null: any"),
+        Column("length", Kind.INT, "kernels in the sequence"),
+        Column("pattern", Kind.TEXT, _PATTERN),
+        Column("first_event", Kind.INT, "the first kernel of its first occurrence: its row in `events`"),
+        Column(
+            "count", Kind.INT, "occurrences that overlap no other of it, nor any of a sequence chosen before"
+        ),
+        Column(
+            "complete",
+            Kind.INT,
+            "occurrences that no other kernel precedes or follows within the op or the stretch",
+        ),
+        Column("device_ns", Kind.INT, "duration of the kernels of all occurrences"),
+        Column(
+            "gap_ns",
+            Kind.INT,
+            "time between them in which their stream was empty: what a fused kernel would save",
+        ),
+        Column(
+            "launch_ns",
+            Kind.INT,
+            "host time in the calls that launched them, without the first of each occurrence: what a graph would save",
+        ),
+        Column(
+            "op_ns",
+            Kind.INT,
+            "host time of the ops that launched the occurrences; null where no op was asked for",
+        ),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -434,6 +477,33 @@ def _op_ns(stretches: _Stretches, events: _Ints) -> int | None:
 
 
 _KEY = ["step", "op_name", "op_category", "sequence"]
+
+
+OP_KERNEL_SEQUENCES = Table(
+    "op_kernel_sequences",
+    "One row per op and sequence of kernels that it launched itself, the most device time first.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("op", Kind.TEXT, "the op's name"),
+        Column("op_category", Kind.TEXT, "`cpu_op` or `user_annotation`"),
+        Column("length", Kind.INT, "device events that it launches"),
+        Column("pattern", Kind.TEXT, _PATTERN),
+        Column("count", Kind.INT, "runs of the op with this sequence"),
+        Column("device_ns", Kind.INT, "duration of all their kernels"),
+        Column(
+            "op_launch_delay_ns",
+            Kind.FLOAT,
+            "mean time from the op's start to its first launch; null: no launch is known",
+        ),
+        Column(
+            "runtime_delay_ns",
+            Kind.FLOAT,
+            "mean time from the first launch's start to the start of its kernel; null: no launch is known",
+        ),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

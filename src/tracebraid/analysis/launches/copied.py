@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import polars as pl
 
 from tracebraid.analysis.launches.launched_work import launched_work
-from tracebraid.model.answers import CopyKind, Direction, HostWait
+from tracebraid.model.answers.launches import Direction, HostWait
 from tracebraid.model.device_peaks import MEMORY
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -35,10 +37,17 @@ _PAGEABLE, _PINNED = "Pageable", "Pinned"
 def copied(linked: LinkedTrace) -> pl.DataFrame:
     """Device events of kind memory, as `launched_work` has them, with more columns.
 
-    copy_kind, direction, source, target, pinned, host_wait: see `model.answers.COPIES`; size_bytes, null if it is
+    copy_kind, direction, source, target, pinned, host_wait: see `COPIES`; size_bytes, null if it is
     unknown; bandwidth, the size by the duration in B/s, and kineto_bandwidth, in B/s; null if they are unknown.
     """
     return linked.derived(_copied)
+
+
+class CopyKind(Enum):
+    """Kind of memory operation."""
+
+    COPY = "copy"
+    FILL = "fill"
 
 
 def _copied(linked: LinkedTrace) -> pl.DataFrame:

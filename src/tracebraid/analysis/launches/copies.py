@@ -9,13 +9,60 @@ from tracebraid.analysis.launches.copied import copied
 from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import COPIES, COPY_BANDWIDTH, COPY_BANDWIDTH_SERIES
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_LAUNCH
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.quantities import NS_PER_S, NS_PER_US
 
 _KEY = ["kind", "direction", "source", "target", "pinned", "api", "host_wait", "op"]
 """Key of copies that share a row."""
+
+
+COPIES = Table(
+    "copies",
+    "One row per sort of copy or fill, the most device time first.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("kind", Kind.TEXT, "`copy` or `fill`: see `CopyKind`"),
+        Column("direction", Kind.TEXT, "`HtoD`, `DtoH`, ...: see `Direction`; null: a fill, or unknown"),
+        Column(
+            "source", Kind.TEXT, "memory that is read (`Pageable`, `Pinned`, `Device`, ...); null: unknown"
+        ),
+        Column("target", Kind.TEXT, "memory that is written; null: unknown"),
+        Column(
+            "pinned",
+            Kind.BOOL,
+            "whether the host's memory is pinned; null: no host memory, or the trace says not",
+        ),
+        Column("api", Kind.TEXT, "the call; null: no call is in the trace"),
+        Column(
+            "host_wait",
+            Kind.TEXT,
+            "wait of the call: `complete`, `staged` or `none`, see `HostWait`; null: no call or direction known",
+        ),
+        Column("op", Kind.TEXT, "innermost op or annotation that encloses the call; null: none"),
+        Column("count", Kind.INT, "how often"),
+        Column("awaited", Kind.INT, "those whose call returned only after they had ended"),
+        Column("sized", Kind.INT, "those whose size is known"),
+        Column("bytes", Kind.INT, "sum of these sizes; null: none is known"),
+        Column(
+            "mean_bytes", Kind.FLOAT, "mean of these sizes; null: none is known outside of doubtful steps"
+        ),
+        Column("total_ns", Kind.INT, "sum of durations"),
+        Column(
+            "bandwidth_bytes_per_s",
+            Kind.FLOAT,
+            "bytes by time of those with a size and a duration, doubtful steps left out (`copy_bandwidth` has the mean "
+            "over its changes instead, not weighted by time); null: none",
+        ),
+        Column("max_bandwidth_bytes_per_s", Kind.FLOAT, "highest of a single one of these; null: none"),
+        Column("kineto_bandwidth_bytes_per_s", Kind.FLOAT, "mean of Kineto's bandwidths; null: none"),
+        Column("kineto_max_bandwidth_bytes_per_s", Kind.FLOAT, "highest of Kineto's bandwidths; null: none"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -141,6 +188,24 @@ def _bandwidth_changes(linked: LinkedTrace) -> pl.DataFrame:
     )
 
 
+_NAME_COLUMN = Column("name", Kind.TEXT, "`Memcpy` and the direction, or `Memset`; else the event's name")
+
+COPY_BANDWIDTH_SERIES = Table(
+    "copy_bandwidth_series",
+    "One row per change of the bandwidth of a kind of copy, by device, kind and time; valid until the next row.",
+    (
+        RANK,
+        Column("step", Kind.TEXT, "the step in which the copy was launched; null: in none"),
+        Column("device", Kind.TEXT, "device"),
+        _NAME_COLUMN,
+        Column("ts_ns", Kind.INT, "the moment"),
+        Column("running", Kind.INT, "copies that run from then on"),
+        Column("bytes_per_s", Kind.FLOAT, "sum of their bandwidths"),
+        DOUBTFUL,
+    ),
+)
+
+
 @analysis(
     COPY_BANDWIDTH_SERIES,
     Family.LAUNCHES,
@@ -159,6 +224,31 @@ def copy_bandwidth_series(linked: LinkedTrace) -> pl.DataFrame:
         linked: one rank.
     """
     return answer(COPY_BANDWIDTH_SERIES, bandwidth_changes(linked), linked)
+
+
+COPY_BANDWIDTH = Table(
+    "copy_bandwidth",
+    "One row per device and sort of copy: how much bandwidth the copies that run at a time have together.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column("device", Kind.TEXT, "device"),
+        _NAME_COLUMN,
+        Column("count", Kind.INT, "changes of the bandwidth after which some copy runs"),
+        Column(
+            "mean_bytes_per_s",
+            Kind.FLOAT,
+            "mean over these, each the same however long it lasts: not bytes by time, as `copies` has it",
+        ),
+        Column("std_bytes_per_s", Kind.FLOAT, "standard deviation of a sample; null for a single change"),
+        Column("min_bytes_per_s", Kind.FLOAT, "lowest of all"),
+        Column("p25_bytes_per_s", Kind.FLOAT, "lower quartile"),
+        Column("p50_bytes_per_s", Kind.FLOAT, "median"),
+        Column("p75_bytes_per_s", Kind.FLOAT, "upper quartile"),
+        Column("max_bytes_per_s", Kind.FLOAT, "highest of all"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 
 import numpy as np
 import polars as pl
@@ -14,8 +15,10 @@ from tracebraid.analysis.launches.launched_work import STREAM, launched_work, wi
 from tracebraid.analysis.launches.synchronising import synchronising_calls
 from tracebraid.analysis.time.breakdown import cover_of
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
-from tracebraid.model.answers import COUNTERS, LAUNCH_BOUND, CounterMethod, SyncKind
+from tracebraid.model.answers import DOUBTFUL, RANK
+from tracebraid.model.answers.launches import STEP_OF_EVENT, SyncKind
 from tracebraid.model.category import Category, Role, Work, categories_of
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text, by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import CallAction, call_does
@@ -59,6 +62,41 @@ STALL_NS = NS_PER_MS
 
 LEAST_LAUNCHES = 3
 """Launches of a stretch at least: two gaps between them, so that a single one makes none."""
+
+
+LAUNCH_BOUND = Table(
+    "launch_bound",
+    "One row per stretch of a stream in which it ran dry before each launch, the most idle time first. "
+    "device + idle = span, exactly.",
+    (
+        RANK,
+        STEP_OF_EVENT,
+        Column("device", Kind.TEXT, "device"),
+        Column("stream", Kind.TEXT, "stream"),
+        Column("start_ns", Kind.INT, "start of the stretch's first device event"),
+        Column("span_ns", Kind.INT, "from there to the end of the last of its device events"),
+        Column("launches", Kind.INT, "calls that launched them"),
+        Column("kernels", Kind.INT, "device events"),
+        Column("device_ns", Kind.INT, "time in which any of them runs"),
+        Column("idle_ns", Kind.INT, "time in which none of them runs"),
+        Column(
+            "gain_ns",
+            Kind.INT,
+            "idle time in which all other streams of the device were idle too: what a graph or fusion gains at most; "
+            "stretches of two streams may hold the same time: do not add those up",
+        ),
+        Column("host_launch_ns", Kind.INT, "sum of the durations of these calls"),
+        Column(
+            "op", Kind.TEXT, "name of the innermost op with the most idle time before its work; null: none"
+        ),
+        Column(
+            "annotation",
+            Kind.TEXT,
+            "innermost annotation around the launches with the most idle time, steps left out; null: none",
+        ),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -192,7 +230,42 @@ def _main(work: pl.DataFrame, column: str) -> pl.DataFrame:
 
 _UNKNOWN_KERNEL = "__missing__"
 """Kineto's name of a kernel without a name from CUPTI."""
+
+
+class CounterMethod(Enum):
+    """Method by which the launch of a counter range is known."""
+
+    NAME = "name"
+    POSITION = "position"
+
+
 _CONFIDENCE = {CounterMethod.NAME.value: 1.0, CounterMethod.POSITION.value: 0.8}
+
+
+COUNTERS = Table(
+    "counters",
+    "One row per counter of each profiled kernel, in the order of the kernels.",
+    (
+        RANK,
+        STEP_OF_EVENT,
+        Column("range_event", Kind.INT, "the `cuda_profiler_range` event: its row in `events`"),
+        Column(
+            "kernel", Kind.TEXT, "the kernel's name; null: neither the counters nor a device event have it"
+        ),
+        Column("call_event", Kind.INT, "the call that launched it; null: unknown"),
+        Column("op_event", Kind.INT, "innermost op that encloses the call; null: none, or unknown"),
+        Column("op", Kind.TEXT, "its name"),
+        Column("top_op", Kind.TEXT, "outermost op that encloses the call; null: none, or unknown"),
+        Column(
+            "op_stack", Kind.TEXT, "the ops that enclose the call, outermost first, as JSON; null: unknown"
+        ),
+        Column("counter", Kind.TEXT, "the counter's name"),
+        Column("value", Kind.FLOAT, "its value; null: it is no number"),
+        Column("method", Kind.TEXT, "how the launch is known: see `CounterMethod`; null: it is unknown"),
+        Column("confidence", Kind.FLOAT, "1.0 if names agree, 0.8 by position only; null: unknown"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

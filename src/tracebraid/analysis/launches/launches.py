@@ -9,8 +9,47 @@ from tracebraid.analysis.launches.launched_work import STREAM, launched_work
 from tracebraid.analysis.statistics import max_of, spread
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import LAUNCH_EVENTS, LAUNCHES
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_LAUNCH
+from tracebraid.model.answers.launches import STEP_OF_EVENT
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.linked_trace import LinkedTrace
+
+_API = Column("api", Kind.TEXT, "the call's name; any that has device work, by its effect")
+
+LAUNCH_EVENTS = Table(
+    "launch_events",
+    "One row per launch, in the order of their starts: a call of any API that has device work.",
+    (
+        RANK,
+        STEP_OF_EVENT,
+        Column("call_event", Kind.INT, "the call: its row in `events`"),
+        Column("correlation", Kind.INT, "joins the call to its device events; null: none in the trace"),
+        _API,
+        Column("op_event", Kind.INT, "innermost op or annotation that encloses the call; null: none"),
+        Column("op", Kind.TEXT, "its name"),
+        Column("start_ns", Kind.INT, "start of the call"),
+        Column("host_ns", Kind.INT, "duration of the call"),
+        Column("after_start_ns", Kind.INT, "from the call's start to the start of its first device event"),
+        Column(
+            "after_end_ns",
+            Kind.INT,
+            "from the call's end to the start of its first device event; below 0: it started during the call",
+        ),
+        Column("delay_ns", Kind.INT, "`after_end_ns`, but not below 0"),
+        Column(
+            "stream_idle_ns",
+            Kind.INT,
+            "how long the stream of the first device event had stood idle then; null: nothing ran on it before",
+        ),
+        Column("kernels", Kind.INT, "device events that it launched"),
+        Column("device_ns", Kind.INT, "sum of their durations"),
+        Column("device_span_ns", Kind.INT, "from the start of the first to the end of the last of them"),
+        Column("device", Kind.TEXT, "device of the first of them"),
+        Column("stream", Kind.TEXT, "stream of the first of them"),
+        Column("streams", Kind.INT, "number of streams that they ran on"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -65,6 +104,40 @@ def _launch_events(linked: LinkedTrace) -> pl.DataFrame:
         .join(calls.unique("call_event"), on="call_event", how="left", maintain_order="left")
     )
     return answer(LAUNCH_EVENTS, found, linked)
+
+
+_OP = Column("op", Kind.TEXT, "innermost op or annotation that encloses the call; null: none")
+
+
+def _spread(prefix: str, what: str) -> tuple[Column, ...]:
+    """Columns of a distribution of times."""
+    left_out = "; null: only launches of doubtful steps"
+    return (
+        Column(f"{prefix}_ns", Kind.INT, f"{what}, sum of all"),
+        Column(f"{prefix}_mean_ns", Kind.FLOAT, f"{what}, mean{left_out}"),
+        Column(f"{prefix}_median_ns", Kind.FLOAT, f"{what}, median{left_out}"),
+        Column(f"{prefix}_p95_ns", Kind.FLOAT, f"{what}, 95th percentile{left_out}"),
+        Column(f"{prefix}_max_ns", Kind.INT, f"{what}, longest of all"),
+    )
+
+
+LAUNCHES = Table(
+    "launches",
+    "One row per op and API, most host time first: host time of its launches, and their device work.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        _OP,
+        _API,
+        Column("count", Kind.INT, "launches"),
+        Column("kernels", Kind.INT, "device events of these"),
+        *_spread("host", "duration of the call"),
+        *_spread("delay", "from the call's end to its first device event, at least 0"),
+        *_spread("device", "duration of the launch's device events"),
+        Column("short", Kind.INT, "launches whose device events last less than their call"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

@@ -9,7 +9,8 @@ from tracebraid.analysis.launches.launched_work import STREAM, launched_work
 from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import FULL_QUEUE, QUEUE_LENGTHS, QUEUE_SERIES
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_LAUNCH
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -74,6 +75,35 @@ NEARLY_FULL = 0.95
 
 SLOW = 4.0
 """Minimum multiple of its API's median duration for a launch to count as blocked."""
+
+
+_DEVICE = Column("device", Kind.TEXT, "device")
+
+_STREAM = Column("stream", Kind.TEXT, "stream")
+
+FULL_QUEUE = Table(
+    "full_queue",
+    "One row per stream with launches: the time that its queue was full, and the time that calls lost.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        _DEVICE,
+        _STREAM,
+        Column("longest", Kind.INT, "most launches that waited at a time"),
+        Column("full_ns", Kind.INT, "time in which at least `max_queue_length` launches waited"),
+        Column(
+            "share",
+            Kind.FLOAT,
+            "of the span of the trace or step, null if that has no length; above 1: launches waited beyond the step",
+        ),
+        Column("launches", Kind.INT, "launches that began while the queue was nearly full"),
+        Column(
+            "blocked", Kind.INT, "those of them that were slow, and returned after other work had started"
+        ),
+        Column("blocked_ns", Kind.INT, "time that these took beyond the usual duration of their API"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -198,6 +228,34 @@ def _spans(linked: LinkedTrace) -> pl.DataFrame:
     return pl.concat([whole, spans])
 
 
+_AT_CHANGES = "over the moments at which the length changes"
+
+QUEUE_LENGTHS = Table(
+    "queue_lengths",
+    "One row per stream: how many device events were launched and had not started.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        _DEVICE,
+        _STREAM,
+        Column("count", Kind.INT, "changes of the length: two for each device event whose call is known"),
+        Column("mean", Kind.FLOAT, f"mean length {_AT_CHANGES}"),
+        Column("std", Kind.FLOAT, "standard deviation of these, of a sample; null for a single change"),
+        Column("min", Kind.INT, "shortest of all"),
+        Column("p25", Kind.FLOAT, f"lower quartile {_AT_CHANGES}"),
+        Column("p50", Kind.FLOAT, f"median {_AT_CHANGES}"),
+        Column("p75", Kind.FLOAT, f"upper quartile {_AT_CHANGES}"),
+        Column("max", Kind.INT, "longest of all"),
+        Column(
+            "mean_over_time",
+            Kind.FLOAT,
+            "mean weighted by how long each length lasted; null: all changes at one moment",
+        ),
+        DOUBTFUL,
+    ),
+)
+
+
 @analysis(
     QUEUE_LENGTHS,
     Family.LAUNCHES,
@@ -259,6 +317,22 @@ def summary_of_queues(changes: pl.DataFrame) -> pl.DataFrame:
         )
         .sort(*by_number(*STREAM))
     )
+
+
+QUEUE_SERIES = Table(
+    "queue_series",
+    "One row per change of a stream's queue, by stream and time; the length holds until the next row of the stream.",
+    (
+        RANK,
+        Column("step", Kind.TEXT, "the step of the launch whose work is queued or starts; null: in none"),
+        _DEVICE,
+        _STREAM,
+        Column("ts_ns", Kind.INT, "the moment"),
+        Column("length", Kind.INT, "device events that were launched and have not started, from then on"),
+        Column("launches", Kind.INT, "calls with a device event on the stream that has not started"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

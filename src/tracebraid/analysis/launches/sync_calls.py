@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import numpy as np
 import polars as pl
 
@@ -12,10 +14,22 @@ from tracebraid.analysis.launches.synchronising import synchronising_calls
 from tracebraid.analysis.statistics import max_of, mean_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import SYNC_CALLS, SYNCS, SyncKind, WaitMethod
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP
+from tracebraid.model.answers.launches import STEP_OF_EVENT, SyncKind
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.quantities import NS_PER_US
+
+
+class WaitMethod(Enum):
+    """Method by which the work that a call waited for is known."""
+
+    RECORDED = "recorded"
+    LAUNCHED = "launched"
+    EFFECT = "effect"
+    INFERRED = "inferred"
+
 
 _CONFIDENCE = {
     WaitMethod.LAUNCHED.value: 1.0,
@@ -157,6 +171,61 @@ def _rows(found: pl.DataFrame, method: WaitMethod, until: str) -> pl.DataFrame:
     return found.select(value.cast(_WAIT_SCHEMA[name]).alias(name) for name, value in columns.items())
 
 
+_SYNCS_API = Column("api", Kind.TEXT, "the call's name")
+
+_KIND = Column("kind", Kind.TEXT, "possible wait of the call: see `SyncKind`")
+
+_SYNCS_OP = Column("op", Kind.TEXT, "innermost op that encloses the call; null: none")
+
+_TOP_OP = Column("top_op", Kind.TEXT, "outermost op that encloses the call (`aten::item`); null: none")
+
+_ANNOTATION = Column(
+    "annotation", Kind.TEXT, "innermost annotation that encloses the call, steps left out; null: none"
+)
+
+_FRAME = Column(
+    "frame",
+    Kind.TEXT,
+    "innermost Python function outside of torch that encloses the call, else innermost; null: no stacks",
+)
+
+_WAITED = (
+    Column("waited_name", Kind.TEXT, "name of the device event that it waited for; null: none, or unknown"),
+    Column("waited_device", Kind.TEXT, "its device"),
+    Column("waited_stream", Kind.TEXT, "its stream"),
+)
+
+SYNC_CALLS = Table(
+    "sync_calls",
+    "One row per call that synchronises or may do so, in the order of their starts. blocked + other = host, exactly.",
+    (
+        RANK,
+        STEP_OF_EVENT,
+        Column("call_event", Kind.INT, "the call: its row in `events`"),
+        _SYNCS_API,
+        _KIND,
+        Column("op_event", Kind.INT, "innermost op that encloses the call; null: none"),
+        _SYNCS_OP,
+        _TOP_OP,
+        _ANNOTATION,
+        _FRAME,
+        Column("start_ns", Kind.INT, "start of the call"),
+        Column("host_ns", Kind.INT, "duration of the call"),
+        Column("blocked_ns", Kind.INT, "time until the work that it waited for had ended; 0: there was none"),
+        Column("other_ns", Kind.INT, "the rest of the call"),
+        Column("waited_event", Kind.INT, "the device event that it waited for; null: none, or unknown"),
+        *_WAITED,
+        Column(
+            "method", Kind.TEXT, "how that is known: see `WaitMethod`; null: nothing to wait for is known"
+        ),
+        Column(
+            "confidence", Kind.FLOAT, "1.0 recorded or launched, 0.8 by effect, 0.5 inferred; null: no method"
+        ),
+        DOUBTFUL,
+    ),
+)
+
+
 @analysis(
     SYNC_CALLS,
     Family.LAUNCHES,
@@ -221,6 +290,31 @@ _KEY = [
     "waited_stream",
 ]
 """Key of calls that share a row."""
+
+
+SYNCS = Table(
+    "syncs",
+    "One row per call name, caller and awaited work, most host time first.",
+    (
+        RANK,
+        STEP,
+        _SYNCS_API,
+        _KIND,
+        _SYNCS_OP,
+        _TOP_OP,
+        _ANNOTATION,
+        _FRAME,
+        *_WAITED,
+        Column("count", Kind.INT, "calls"),
+        Column("waits", Kind.INT, "calls that were blocked"),
+        Column("host_ns", Kind.INT, "sum of their durations"),
+        Column("blocked_ns", Kind.INT, "sum of the time in which they were blocked"),
+        Column("mean_ns", Kind.FLOAT, "mean duration; null: only calls in doubtful steps"),
+        Column("max_ns", Kind.INT, "longest of all"),
+        Column("confidence", Kind.FLOAT, "lowest confidence of their awaited work; null: unknown"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.launches.copied import copied
-from tracebraid.model.answers import HostWait, SyncKind
+from tracebraid.model.answers.launches import HostWait, SyncKind
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace

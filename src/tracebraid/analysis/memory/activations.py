@@ -8,7 +8,7 @@ from tracebraid.analysis.answering import NO_STEP, answer
 from tracebraid.analysis.memory.blocks.blocks import blocks
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
-from tracebraid.model.answers import ACTIVATIONS, MemoryCategory
+from tracebraid.model.answers.memory import ACTIVATIONS, MemoryCategory
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.quantities import NS_PER_S
 

@@ -9,10 +9,51 @@ from tracebraid.analysis.memory.blocks.blocks import memory_source, peaks, usage
 from tracebraid.analysis.memory.host import device_calls
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Family, Need, analysis
-from tracebraid.model.answers import ALLOCATOR, AllocatorCall, MemorySource
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP
+from tracebraid.model.answers.memory import DEVICE, AllocatorCall, MemorySource
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.linked_trace import LinkedTrace
 
 _KEY = ["window", "step", "device"]
+
+
+ALLOCATOR = Table(
+    "allocator",
+    "One row per device, and by step per device and step: how the allocator coped.",
+    (
+        RANK,
+        STEP,
+        DEVICE,
+        Column("allocations", Kind.INT, "allocations"),
+        Column("allocated_bytes", Kind.INT, "sum of their sizes"),
+        Column("releases", Kind.INT, "releases"),
+        Column("peak_allocated_bytes", Kind.INT, "most allocated at a moment"),
+        Column(
+            "peak_reserved_bytes",
+            Kind.INT,
+            "most reserved at a moment; null: this allocator reserves nothing",
+        ),
+        Column("reserved_at_peak_bytes", Kind.INT, "reserved when the most was allocated; null likewise"),
+        Column(
+            "unused_at_peak_bytes",
+            Kind.INT,
+            "of that not allocated; null likewise, or where it is below 0",
+        ),
+        Column(
+            "fragmentation",
+            Kind.FLOAT,
+            "of the reserved at the peak, the share not allocated; null as that",
+        ),
+        Column("device_allocations", Kind.INT, "calls such as `cudaMalloc` for it"),
+        Column("device_releases", Kind.INT, "calls such as `cudaFree` for it"),
+        Column("device_call_ns", Kind.INT, "host time in both"),
+        Column(
+            "steady_device_allocations", Kind.INT, "of the allocating calls those in a step after the first"
+        ),
+        Column("retries", Kind.INT, "allocating calls that releasing calls of the same op came before"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

@@ -27,8 +27,10 @@ from tracebraid.analysis.host.host_rows import (
 from tracebraid.analysis.memory.blocks.pairing import CPU, instants
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, analysis
-from tracebraid.model.answers import ALLOCATOR_CALLS, AllocatorCall, TrainingPhase
+from tracebraid.model.answers import DOUBTFUL, RANK
+from tracebraid.model.answers.memory import MODULE, OP, AllocatorCall, TrainingPhase
 from tracebraid.model.category import Role
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.device_peaks import host_op_communicates
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -324,6 +326,27 @@ def _forward_starts(linked: LinkedTrace, context: HostContext) -> _Ints:
 
 
 _KEY = ["call", "kind", "op", "module"]
+
+
+ALLOCATOR_CALLS = Table(
+    "allocator_calls",
+    "One row per op and call that took memory from a device or gave it back, the longest in total first.",
+    (
+        RANK,
+        Column(
+            "step", Kind.TEXT, "the step in which they started; null: the whole trace, or by step: in none"
+        ),
+        Column("call", Kind.TEXT, "name of the runtime or driver call"),
+        Column("kind", Kind.TEXT, "`allocation` or `release`: see `AllocatorCall`"),
+        OP,
+        MODULE,
+        Column("count", Kind.INT, "calls"),
+        Column("steady_count", Kind.INT, "of them those in a step after the first"),
+        Column("total_ns", Kind.INT, "host time in them"),
+        Column("max_ns", Kind.INT, "longest"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

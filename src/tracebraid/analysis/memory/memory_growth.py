@@ -14,7 +14,9 @@ from tracebraid.analysis.memory.blocks.blocks import blocks, usage_by_step
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.analysis.time.step_windows import in_windows, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
-from tracebraid.model.answers import MEMORY_GROWTH, MEMORY_KEPT
+from tracebraid.model.answers import DOUBTFUL, RANK
+from tracebraid.model.answers.memory import CATEGORY, DEVICE, MODULE, OP
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.questions import Growth
 
@@ -22,6 +24,25 @@ _FEWEST_STEPS = 2
 """Minimum steps that leave memory of a kind: memory of a single step may be released in the next."""
 
 _KEY = ["device", "category", "op", "module", "size_bytes"]
+
+
+MEMORY_KEPT = Table(
+    "memory_kept",
+    "One row per category, op, module and size of allocations that several steps made and none released, "
+    "the largest in total first.",
+    (
+        RANK,
+        DEVICE,
+        CATEGORY,
+        OP,
+        MODULE,
+        Column("size_bytes", Kind.INT, "size of each"),
+        Column("steps", Kind.INT, "steps after the first that left some of them alive"),
+        Column("count", Kind.INT, "allocations in those steps"),
+        Column("bytes", Kind.INT, "their size together"),
+        Column("bytes_per_step", Kind.FLOAT, "`bytes` by the number of steps after the first"),
+    ),
+)
 
 
 @analysis(
@@ -66,6 +87,32 @@ def memory_kept(linked: LinkedTrace) -> pl.DataFrame:
 
 _MEMORY_GROWTH_FEWEST_STEPS = 3
 """Steps after the first that a slope needs: through two points there is a line without any trend."""
+
+
+MEMORY_GROWTH = Table(
+    "memory_growth",
+    "One row per step and device, in the order of steps: what is allocated at its end, and how that grew.",
+    (
+        RANK,
+        Column("step", Kind.TEXT, "the step"),
+        DEVICE,
+        Column("start_bytes", Kind.INT, "allocated at its start"),
+        Column("end_bytes", Kind.INT, "allocated at its end"),
+        Column(
+            "growth_bytes",
+            Kind.INT,
+            "at its end more than at the end of the step before; null: there is none",
+        ),
+        Column("kept_bytes", Kind.INT, "allocated in it and still alive at the trace's end"),
+        Column("kept_allocations", Kind.INT, "their number"),
+        Column(
+            "slope_bytes_per_step",
+            Kind.FLOAT,
+            "least squares through `end_bytes` over the steps from the second on; null: fewer than 3 of them",
+        ),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

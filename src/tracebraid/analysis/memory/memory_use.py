@@ -11,15 +11,48 @@ from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.host import NEVER, host_context
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import (
-    ALLOCATIONS,
-    MEMORY_AT_PEAK,
-    MEMORY_PEAK,
-    MEMORY_TIMELINE,
-    MemoryCategory,
-    MemorySource,
-)
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP
+from tracebraid.model.answers.memory import CATEGORY, DEVICE, MODULE, OP, MemoryCategory, MemorySource
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.linked_trace import LinkedTrace
+
+ALLOCATIONS = Table(
+    "allocations",
+    "One row per allocation, with its release; in the order of allocation, those from before the trace first.",
+    (
+        RANK,
+        Column("step", Kind.TEXT, "the step in which it was allocated; null: in none"),
+        DEVICE,
+        Column(
+            "allocated_ns",
+            Kind.INT,
+            "when; null: before the trace; of a storage that no op made the first use, if it is no parameter or state",
+        ),
+        Column(
+            "released_ns", Kind.INT, "when; null: still alive at the trace's end; of storages the last use"
+        ),
+        Column("lifetime_ns", Kind.INT, "from the one to the other; null if either is null"),
+        Column("size_bytes", Kind.INT, "its size"),
+        Column("address", Kind.INT, "its address"),
+        CATEGORY,
+        Column("rule", Kind.TEXT, "rule of the category, a code of `CategoryRule`"),
+        Column(
+            "phase",
+            Kind.TEXT,
+            "phase of the step in which it was allocated, a code of `TrainingPhase`; null: before",
+        ),
+        Column("released_in", Kind.TEXT, "phase in which it was released; null: not released"),
+        OP,
+        Column("top_op", Kind.TEXT, "outermost op around the allocation; null: none"),
+        MODULE,
+        Column("annotation", Kind.TEXT, "innermost annotation around it that is no step; null: none"),
+        Column(
+            "shape", Kind.TEXT, "shape of the tensor, as JSON; null: no Execution Trace, or not found in it"
+        ),
+        Column("dtype", Kind.TEXT, "its element type, in C++ words; null likewise"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -52,6 +85,34 @@ def allocations(linked: LinkedTrace) -> pl.DataFrame:
         (pl.col("end_ns") - pl.col("begin_ns")).alias("lifetime_ns"),
     )
     return answer(ALLOCATIONS, found, linked)
+
+
+SOURCE = Column(
+    "source",
+    Kind.TEXT,
+    "`instants` of the allocator, or `storages` of the Execution Trace (a lower bound): see `MemorySource`",
+)
+
+_STEP_OF_MOMENT = Column("step", Kind.TEXT, "the step that holds the moment; null: none")
+
+MEMORY_TIMELINE = Table(
+    "memory_timeline",
+    "One row per change of a device's allocated memory, in the order of time.",
+    (
+        RANK,
+        _STEP_OF_MOMENT,
+        Column("ts_ns", Kind.INT, "the moment"),
+        DEVICE,
+        SOURCE,
+        Column("size_bytes", Kind.INT, "allocated (+) or released (-)"),
+        Column("allocated_bytes", Kind.INT, "allocated after it"),
+        Column(
+            "reserved_bytes", Kind.INT, "reserved by the allocator after it; null: the source does not say"
+        ),
+        OP,
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -89,6 +150,27 @@ def memory_timeline(linked: LinkedTrace) -> pl.DataFrame:
         pl.lit(memory_source(linked).value).alias("source"),
     )
     return answer(MEMORY_TIMELINE, found, linked)
+
+
+MEMORY_PEAK = Table(
+    "memory_peak",
+    "One row per device, and by step per device and step: the moment at which the most is allocated.",
+    (
+        RANK,
+        STEP,
+        DEVICE,
+        SOURCE,
+        Column("peak_ns", Kind.INT, "when, the first time"),
+        Column("peak_bytes", Kind.INT, "allocated then"),
+        Column("reserved_bytes", Kind.INT, "reserved by the allocator then; null: the source does not say"),
+        Column("before_trace_bytes", Kind.INT, "of the peak: allocated before the trace"),
+        Column("in_trace_bytes", Kind.INT, "of the peak: allocated in the trace"),
+        Column("allocations", Kind.INT, "allocations of the trace that are alive then"),
+        OP,
+        MODULE,
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -142,6 +224,24 @@ _NOTHING = pl.DataFrame(
         **dict.fromkeys(("step", "device", *_GROUP), pl.String),
         "size_bytes": pl.Int64,
     }
+)
+
+
+MEMORY_AT_PEAK = Table(
+    "memory_at_peak",
+    "One row per category, op and module of memory alive at a device's peak, largest first. They add up to the peak.",
+    (
+        RANK,
+        STEP,
+        DEVICE,
+        CATEGORY,
+        OP,
+        MODULE,
+        Column("bytes", Kind.INT, "their size"),
+        Column("count", Kind.INT, "allocations; null: from before the trace, in unknown number"),
+        Column("share", Kind.FLOAT, "of the peak, 0 to 1"),
+        DOUBTFUL,
+    ),
 )
 
 

@@ -501,7 +501,7 @@ class RankLacks:
 def rows_of_metric(
     metric: Metric, ranks: LinkedRanks, options: MetricOptions, lacks: RankLacks
 ) -> pl.DataFrame:
-    """The rows of `model.answers.METRICS` of a metric: all ranks together, then each.
+    """The rows of `METRICS` of a metric: all ranks together, then each.
 
     Ranks with unmet needs, or on which it failed, are excluded. A value that is not finite is null. If it
     failed on a rank, there is no value over all.
@@ -556,7 +556,7 @@ def _reason(metric: Metric, rank: int, lacks: RankLacks, is_doubtful: bool) -> s
         return MetricLack.METRIC_FAILED.value
     need = Need.LOST if Need.LOST in lacks.needs[rank] else lacks.first(metric, rank)
     if need is not None:
-        return need.value
+        return str(need.value)
     return (MetricLack.DOUBTFUL_STEPS if is_doubtful else metric.otherwise).value
 
 

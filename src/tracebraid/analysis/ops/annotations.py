@@ -14,8 +14,10 @@ from tracebraid.analysis.ops.op_times import host_times, launched, launched_by_r
 from tracebraid.analysis.statistics import extremes, max_of, mean_of, min_of, spread
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import ANNOTATION_KERNELS, USER_ANNOTATIONS
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_LAUNCH
+from tracebraid.model.answers.ops import USER_ANNOTATIONS
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import nearest_ancestors
@@ -264,6 +266,32 @@ def _annotation_paths(linked: LinkedTrace) -> tuple[_Ints, list[str], Paths]:
     paths = paths_of(mark_of[outer[marks]], number)
     of_row: _Ints = np.r_[paths.path, -1][mark_of[outer]]
     return of_row, paths.texts(unique.to_list(), _SEPARATOR), paths
+
+
+ANNOTATION_KERNELS = Table(
+    "annotation_kernels",
+    "One row per stack of annotations and device event launched in it, the longest in total first. "
+    "The rows of a step add up to the device's time.",
+    (
+        RANK,
+        STEP_OF_LAUNCH,
+        Column(
+            "annotations",
+            Kind.TEXT,
+            "annotations around the launch, the outermost first, joined by ` > `; null: none but steps",
+        ),
+        Column("depth", Kind.INT, "how many they are"),
+        Column("kind", Kind.TEXT, "compute, communication, memory or wait"),
+        Column("name", Kind.TEXT, "name of the kernel or copy"),
+        Column("count", Kind.INT, "how often it ran"),
+        Column("total_ns", Kind.INT, "sum of its durations"),
+        Column("mean_ns", Kind.FLOAT, "mean duration"),
+        Column("min_ns", Kind.INT, "shortest"),
+        Column("max_ns", Kind.INT, "longest"),
+        Column("share", Kind.FLOAT, "of the sum of all device events' durations, 0 to 1"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

@@ -16,7 +16,7 @@ from tracebraid.analysis.ops.annotations import Paths, paths_of
 from tracebraid.analysis.ops.op_times import host_times, launched
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
-from tracebraid.model.answers import MODULES, ModuleSource
+from tracebraid.model.answers.ops import MODULES, ModuleSource
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace

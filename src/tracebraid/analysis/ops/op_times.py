@@ -11,7 +11,7 @@ from tracebraid.analysis.device import device_events, rows_of_events
 from tracebraid.analysis.host.host_trees import host_names, host_ops, host_parents
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
-from tracebraid.model.answers import PYTHON_FRAMES
+from tracebraid.model.answers.ops import PYTHON_FRAMES
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 
 import numpy as np
 import polars as pl
@@ -17,8 +18,22 @@ from tracebraid.analysis.statistics import extremes, spread
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import OPS, OpKey
+from tracebraid.model.answers.ops import OPS
 from tracebraid.model.linked_trace import LinkedTrace
+
+
+class OpKey(Enum):
+    """Grouping of ops."""
+
+    NAME = "name"
+    SHAPES = "shapes"
+    TYPES = "types"
+    STRIDES = "strides"
+    CONCRETE_INPUTS = "concrete_inputs"
+    CALL_SITE = "call_site"
+    MODULE = "module"
+    ANNOTATION = "annotation"
+
 
 _COLUMNS_OF = {
     OpKey.NAME: ("name", "category"),

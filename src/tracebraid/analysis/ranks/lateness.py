@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.collectives.transfers import waits
 from tracebraid.analysis.ranks.segments import GROUP, SegmentKind
-from tracebraid.model.answers import LateCause
+from tracebraid.model.answers.job import LateCause
 from tracebraid.model.collectives import BETWEEN_TWO
 from tracebraid.model.linked_ranks import LinkedRanks
 

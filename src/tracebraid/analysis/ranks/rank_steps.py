@@ -8,7 +8,8 @@ from tracebraid.analysis.collectives.transfers import waits
 from tracebraid.analysis.ranks.lateness import arrivals, late_ranks
 from tracebraid.analysis.time.breakdown import breakdown, step_spans, without_start_skew
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
-from tracebraid.model.answers import RANK_STEPS, RANK_WAITS
+from tracebraid.model.answers import RANK
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import is_skewed
@@ -32,6 +33,29 @@ def steps_of_rank(linked: LinkedTrace) -> pl.DataFrame:
     return windows.join(of_steps, on="step", how="left", maintain_order="left").select(
         pl.lit(linked.rank, dtype=pl.Int64).alias("rank"), pl.col("step").cast(pl.String), *_TIMES
     )
+
+
+RANK_STEPS = Table(
+    "rank_steps",
+    "One row per step and rank, steps in the order in which they begin on any rank, then ranks.",
+    (
+        RANK,
+        Column("step", Kind.TEXT, "the step, by its annotation's name"),
+        Column("ranks", Kind.INT, "how many ranks have a step of that name"),
+        Column(
+            "start_ns", Kind.INT, "its start, on aligned clocks; of the first when it has begun on all ranks"
+        ),
+        Column("span_ns", Kind.INT, "its length, to the end of its host or device"),
+        Column("compute_ns", Kind.INT, "something computes, as in `breakdown`; null: nothing works"),
+        Column("idle_ns", Kind.INT, "nothing works, as in `breakdown`; null: nothing works at all"),
+        Column("transfer_ns", Kind.INT, "its collectives transfer; null, as what follows: none was matched"),
+        Column("waiting_ns", Kind.INT, "its collectives wait for another rank; overlaps count once"),
+        Column("caused_ns", Kind.INT, "sum over the other ranks: how long they waited for this one"),
+        Column("late_ns", Kind.INT, "sum, over the collectives at which it was last, of its lateness"),
+        Column("late_count", Kind.INT, "collectives at which it was last, and somebody waited"),
+        Column("collectives", Kind.INT, "its collectives that are matched with another rank's"),
+    ),
+)
 
 
 @job_analysis(
@@ -121,6 +145,21 @@ def _sums(arrived: pl.DataFrame) -> pl.DataFrame:
         pl.col("waited_ns").sum().alias("waiting_ns"),
         pl.len().cast(pl.Int64).alias("collectives"),
     )
+
+
+RANK_WAITS = Table(
+    "rank_waits",
+    "One row per rank and rank that it waited for, and with `per_step` per step; in the order of both.",
+    (
+        RANK,
+        Column("step", Kind.TEXT, "the step in which the collective was issued; null: all, or in none"),
+        Column("waited_for", Kind.INT, "the rank that it waited for"),
+        Column("waiting_ns", Kind.INT, "waiting time; concurrent waits of several collectives count once"),
+        Column("count", Kind.INT, "in how many collectives"),
+        Column("longest_ns", Kind.INT, "the longest of them"),
+        Column("share", Kind.FLOAT, "of all that the rank waited, in the step or over all, 0 to 1"),
+    ),
+)
 
 
 @job_analysis(

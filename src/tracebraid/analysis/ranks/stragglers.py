@@ -14,11 +14,50 @@ from tracebraid.analysis.ranks.lateness import (
 )
 from tracebraid.analysis.ranks.segments import rank_segments
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, job_analysis
-from tracebraid.model.answers import LATE_ARRIVALS, STRAGGLERS, LateCause
+from tracebraid.model.answers import RANK
+from tracebraid.model.answers.job import LateCause
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.linked_ranks import LinkedRanks
 
 LEAST_LATENESS_NS = 20_000
 """Minimum lateness in ns: the time of a few launches (heuristic)."""
+
+
+_RANKS_STEP = Column("step", Kind.TEXT, "the step in which the collective was issued; null: in none")
+
+_CAUSE = Column("cause", Kind.TEXT, "a code of `LateCause`")
+
+_INHERITED = "; null: it did not inherit its lateness, or from whom is unknown"
+
+LATE_ARRIVALS = Table(
+    "late_arrivals",
+    "One row per collective at which a rank's lateness made others wait, most waiting first.",
+    (
+        RANK,
+        _RANKS_STEP,
+        Column("collective", Kind.INT, "the row of `matched_collectives`"),
+        Column("type", Kind.TEXT, "what is communicated (`CollectiveType`)"),
+        Column("group", Kind.TEXT, "the group"),
+        Column("start_ns", Kind.INT, "its arrival, on aligned clocks"),
+        Column("lateness_ns", Kind.INT, "how much later than the median of the other ranks"),
+        Column("margin_ns", Kind.INT, "how much later than the last of them"),
+        Column("caused_ns", Kind.INT, "sum over the other ranks: how long they waited for this one"),
+        _CAUSE,
+        Column(
+            "name",
+            Kind.TEXT,
+            "the kernel, op, call, function or annotation that differs most; null: it has no name, or is many",
+        ),
+        Column("time_ns", Kind.INT, "its time on this rank since the last collective; null: no such thing"),
+        Column("others_ns", Kind.INT, "median of its time on the other ranks, in the same segment"),
+        Column("difference_ns", Kind.INT, "`time_ns` less `others_ns`"),
+        Column("explained_ns", Kind.INT, "how much of the lateness the cause explains, all names together"),
+        Column("explained_share", Kind.FLOAT, "of the lateness, 0 to 1"),
+        Column("origin_rank", Kind.INT, "whose lateness it inherited, in the first place" + _INHERITED),
+        Column("origin_collective", Kind.INT, "at which collective" + _INHERITED),
+        Column("event_id", Kind.INT, "the rank's event of the collective"),
+    ),
+)
 
 
 @job_analysis(
@@ -77,6 +116,43 @@ _NOT_OWN = [
     cause.value for cause in (LateCause.INHERITED, LateCause.BEFORE_RECORDING, LateCause.PIPELINE_ORDER)
 ]
 """Causes that say nothing against the late rank itself."""
+
+
+STRAGGLERS = Table(
+    "stragglers",
+    "One row per rank that was late by a cause of its own, the most waiting caused first.",
+    (
+        RANK,
+        Column("systematic", Kind.BOOL, "whether it is late more often than chance would have it"),
+        Column("p_value", Kind.FLOAT, "probability of that by chance, corrected for the number of ranks"),
+        Column("late_count", Kind.INT, "collectives at which it was late by a cause of its own"),
+        Column("blocks", Kind.INT, "steps, or collectives, in which any rank was late by its own cause"),
+        Column(
+            "blocks_needed",
+            Kind.INT,
+            "minimum number that rules out chance if it is the latest in all of them",
+        ),
+        Column("worst_count", Kind.INT, "in how many of them it was the latest"),
+        Column("share", Kind.FLOAT, "`worst_count` of `blocks`, 0 to 1"),
+        Column(
+            "lateness_ns",
+            Kind.INT,
+            "sum of its lateness by causes of its own, at collectives of all its groups",
+        ),
+        Column("mean_ns", Kind.FLOAT, "mean lateness of a collective at which it was late"),
+        Column("mean_low_ns", Kind.FLOAT, "that mean's 95 % interval, low; null: late only once"),
+        Column("mean_high_ns", Kind.FLOAT, "that mean's 95 % interval, high; null: late only once"),
+        Column("caused_ns", Kind.INT, "how long others waited for it, or for who inherited its lateness"),
+        Column(
+            "time_share",
+            Kind.FLOAT,
+            "when it was late, of the time from the first collective to the last, 0 to 1",
+        ),
+        Column("cause", Kind.TEXT, "the cause that explains most of it: a code of `LateCause`"),
+        Column("name", Kind.TEXT, "of that the name with most; null: none"),
+        Column("cause_share", Kind.FLOAT, "share of `lateness_ns` that the cause explains, 0 to 1"),
+    ),
+)
 
 
 @job_analysis(

@@ -12,9 +12,9 @@ from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device import COMPILING, device_events, event_columns
 from tracebraid.analysis.time.step_windows import BEFORE_ALL_NS, step_of_moments, step_windows, windows_apart
 from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
-from tracebraid.model.answers import BREAKDOWN
-from tracebraid.model.answers.efficiency import DOUBTFUL, RANK
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP
 from tracebraid.model.category import Role, categories_of
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.device_peaks import COMMUNICATION, COMPUTE, MEMORY, WAIT, host_op_communicates
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
@@ -216,6 +216,27 @@ def without_start_skew(steps: pl.DataFrame, *key: str) -> pl.DataFrame:
         .otherwise("start_ns")
         .alias("start_ns")
     )
+
+
+BREAKDOWN = Table(
+    "breakdown",
+    "One row per rank, step and device. compute + exposed_communication + exposed_memory + idle = span, exactly.",
+    (
+        RANK,
+        STEP,
+        Column("device", Kind.TEXT, "device number; `cpu` for a trace without device work"),
+        Column("start_ns", Kind.INT, "start of the span"),
+        Column("span_ns", Kind.INT, "its length: the step, or from the device's first event to its last"),
+        Column("compute_ns", Kind.INT, "time in which something computes"),
+        Column("communication_ns", Kind.INT, "time in which some communication runs"),
+        Column("memory_ns", Kind.INT, "time in which something is copied or filled"),
+        Column("overlap_ns", Kind.INT, "communication hidden behind compute"),
+        Column("exposed_communication_ns", Kind.INT, "communication while nothing computes"),
+        Column("exposed_memory_ns", Kind.INT, "copies while nothing computes or communicates"),
+        Column("idle_ns", Kind.INT, "time in which none of the three runs"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

@@ -10,7 +10,7 @@ from tracebraid.analysis.time.breakdown import Cover, compute_cover, cover_of, o
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import in_order_of_steps, windows_of
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import EXPOSED_COLLECTIVES
+from tracebraid.model.answers.time import EXPOSED_COLLECTIVES
 from tracebraid.model.linked_trace import LinkedTrace
 
 _KEY = ["device", "name", "process_group", "description", "dtype", "message_bytes"]

@@ -11,7 +11,7 @@ from tracebraid.analysis.time.breakdown import Cover, compute_cover, cover_of, s
 from tracebraid.analysis.time.collective_events import collective_events
 from tracebraid.analysis.time.step_windows import windows_of
 from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
-from tracebraid.model.answers import OVERLAP
+from tracebraid.model.answers.time import OVERLAP
 from tracebraid.model.linked_trace import LinkedTrace
 
 _Ints = NDArray[np.int64]

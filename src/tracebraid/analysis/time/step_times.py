@@ -12,8 +12,9 @@ from tracebraid.analysis.statistics import max_of, mean_of, median_of, min_of, p
 from tracebraid.analysis.time.breakdown import breakdown
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
-from tracebraid.model.answers import STEP_SPREAD, STEP_TIMES, STEPS, StepPart
-from tracebraid.model.answers.time import FirstTimeWork
+from tracebraid.model.answers import DOUBTFUL, RANK
+from tracebraid.model.answers.time import STEP_TIMES, FirstTimeWork, StepPart
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text, by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import CallAction, call_does
@@ -139,6 +140,29 @@ def _step_times(linked: LinkedTrace) -> pl.DataFrame:
     )
 
 
+STEP_SPREAD = Table(
+    "step_spread",
+    "One row per device and part of the step: how it differs between the steps that are counted.",
+    (
+        RANK,
+        Column("device", Kind.TEXT, "device number; `cpu` for a trace without device work"),
+        Column("part", Kind.TEXT, "a value of `StepPart`: a column of `step_times`"),
+        Column("count", Kind.INT, "steps that are counted"),
+        Column("mean_ns", Kind.FLOAT, "mean"),
+        Column("median_ns", Kind.FLOAT, "median"),
+        Column("std_ns", Kind.FLOAT, "standard deviation of the sample (n - 1); null: a single step"),
+        Column("p95_ns", Kind.FLOAT, "95th percentile, interpolated between steps"),
+        Column("min_ns", Kind.INT, "least"),
+        Column("max_ns", Kind.INT, "most"),
+        Column(
+            "variation", Kind.FLOAT, "coefficient of variation: std / mean; null: a single step, or mean 0"
+        ),
+        Column("warmup_left_out", Kind.INT, "warm-up steps that are not counted"),
+        Column("doubtful_left_out", Kind.INT, "doubtful steps that are not counted"),
+    ),
+)
+
+
 @analysis(
     STEP_SPREAD,
     Family.TIME,
@@ -198,6 +222,19 @@ def spread_of(times: pl.DataFrame, with_warmup: bool = False, with_doubtful: boo
         .sort("rank", *by_number("device"), pl.col("part").cast(pl.Enum(order)))
         .pipe(STEP_SPREAD.conform)
     )
+
+
+STEPS = Table(
+    "steps",
+    "One row per step: an occurrence of the annotation that marks steps, on the host.",
+    (
+        RANK,
+        Column("step", Kind.TEXT, "the annotation's name, such as `ProfilerStep#5`"),
+        Column("start_ns", Kind.INT, "start"),
+        Column("end_ns", Kind.INT, "end"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

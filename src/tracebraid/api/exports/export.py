@@ -29,11 +29,10 @@ from tracebraid.exporters.flames import (
 from tracebraid.exporters.op_graphs import dot_lines, graphml_lines
 from tracebraid.files import refuse_target, write_whole
 from tracebraid.filesystem.paths import resolved_name
-from tracebraid.model.answers import OP_GRAPH_EDGES, OP_GRAPH_NODES, FlameTree
+from tracebraid.model.answers.ops import OP_GRAPH_EDGES, OP_GRAPH_NODES, FlameTree
 from tracebraid.model.engine import Job
 from tracebraid.model.export_format import ExportFormat
 from tracebraid.model.finding import Finding
-from tracebraid.model.flame_titles import FLAME_TREE_TITLES
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.step import some_steps
 
@@ -273,7 +272,7 @@ def _trees(job: Job, options: ExportOptions, counts: list[int]) -> Iterator[tupl
     for rank, frames in answers_in_step(job, options, _frames):
         for (tree,), rows in frames.group_by(["tree"], maintain_order=True):
             counts.append(rows.height)
-            yield rank, FLAME_TREE_TITLES[FlameTree(tree)], rows
+            yield rank, FlameTree(tree).title, rows  # type: ignore[call-arg]
     if not counts:
         problem = "there is no event to draw a flame graph of"
         raise InputError(job.path, problem, "Capture host ops (ProfilerActivity.CPU) or work of a device")

@@ -10,8 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.linking.ranks.matching.matched import match_members
-from tracebraid.linking.ranks.matching.signatures import is_of_all
+from tracebraid.linking.ranks.matching.matched import is_of_all, match_members
 from tracebraid.model.collectives import (
     BETWEEN_TWO,
     SAME_CLOCK_NS,

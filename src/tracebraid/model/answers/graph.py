@@ -7,8 +7,6 @@ from enum import Enum
 from tracebraid.model.column import Column, Kind, Table
 
 START_UP = "start-up (first use of the device)"
-RECORDING_START = "recording start (what ran or was launched before it)"
-"""Name of calls that create the device's context and load its kernels, once."""
 
 
 class StepCause(Enum):
@@ -210,77 +208,6 @@ PATH_STABILITY = Table(
 )
 
 
-_INTERFERENCE_INT = Kind.INT
-_INTERFERENCE_FLOAT = Kind.FLOAT
-_INTERFERENCE_NAME = Kind.NAME
-
-INTERFERENCE = Table(
-    "interference",
-    "One row per kind of kernel that is clearly slower beside communication of its device than without.",
-    (
-        Column("family", _INTERFERENCE_NAME, "family of the kernel (`KernelFamily`)"),
-        Column("groups", _INTERFERENCE_INT, "kernels, each the same in several steps, that ran in both ways"),
-        Column("beside", _INTERFERENCE_INT, "how often these ran beside communication"),
-        Column("alone", _INTERFERENCE_INT, "how often without"),
-        Column(
-            "slowdown",
-            _INTERFERENCE_FLOAT,
-            "by what factor a kernel lasts longer if there is communication all the time that it runs: median of the "
-            "groups, by how often they ran beside it",
-        ),
-        Column("low", _INTERFERENCE_FLOAT, "the least of the groups"),
-        Column("high", _INTERFERENCE_FLOAT, "the greatest of the groups"),
-    ),
-)
-
-
-_REPLAY_ERRORS_INT = Kind.INT
-_REPLAY_ERRORS_FLOAT = Kind.FLOAT
-_REPLAY_ERRORS_TEXT = Kind.TEXT
-
-REPLAY_ERRORS = Table(
-    "replay_errors",
-    "One row per step and rank, and one per step of the whole job: its time in a replay that uses no measured start.",
-    (
-        Column("step", _REPLAY_ERRORS_TEXT, "the step; null: the whole trace, which has no steps"),
-        Column("rank", _REPLAY_ERRORS_INT, "the rank; null: the whole job"),
-        Column(
-            "measured_ns",
-            _REPLAY_ERRORS_INT,
-            "from the end of the step before to its own end; of the first step its span",
-        ),
-        Column(
-            "replayed_ns", _REPLAY_ERRORS_INT, "the same in a replay with residuals as other steps have them"
-        ),
-        Column(
-            "error",
-            _REPLAY_ERRORS_FLOAT,
-            "error as a share of `measured_ns`; null: it took no time",
-        ),
-        Column(
-            "modelled_share",
-            _REPLAY_ERRORS_FLOAT,
-            "of the whole job: share of the replayed time, along its latest chain, that is residuals; else null",
-        ),
-        Column(
-            "next_ns",
-            _REPLAY_ERRORS_INT,
-            "what the step before says that it takes: time (after the first step: span) in a replay with residuals "
-            "learned from that step alone; null: there is none before",
-        ),
-        Column(
-            "next_error",
-            _REPLAY_ERRORS_FLOAT,
-            "error of `next_ns` as a share of its time (span); null: as `next_ns`",
-        ),
-    ),
-)
-
-
-_STRAGGLERS_FLOAT = Kind.FLOAT
-_STRAGGLERS_TEXT = Kind.TEXT
-
-
 class StragglerMetric(Enum):
     """A metric of "Understanding Stragglers in Large Model Training Using What-if Analysis" (OSDI 2025)."""
 
@@ -292,29 +219,6 @@ class StragglerMetric(Enum):
     """Share of the lost time recovered if the last pipeline stage's work were ideal."""
     SLOWEST_WORKERS = "M_W"
     """The same of the slowest 3 % of workers, rounded up."""
-
-
-STRAGGLER_METRICS = Table(
-    "straggler_metrics",
-    "One row per metric, of S_x one for each group. S first, then S_x with the greatest first.",
-    (
-        Column("metric", _STRAGGLERS_TEXT, "the metric (`StragglerMetric`)"),
-        Column("group_by", _STRAGGLERS_TEXT, "of S_x and M: `rank`, `stage` or `optype`; null: S"),
-        Column("group", _STRAGGLERS_TEXT, "the rank, stage or kind of operation; of M_W the ranks; null: S"),
-        Column("value", _STRAGGLERS_FLOAT, "the metric; null: nothing is lost, or a step takes no time"),
-        Column(
-            "step_ns",
-            _STRAGGLERS_FLOAT,
-            "mean time of a step: of S as it was without residuals, of S_x as it counts",
-        ),
-        Column("ideal_ns", _STRAGGLERS_FLOAT, "mean time of an ideal step"),
-    ),
-)
-
-
-_SWEEP_INT = Kind.INT
-_SWEEP_FLOAT = Kind.FLOAT
-_SWEEP_TEXT = Kind.TEXT
 
 
 class SweepBy(Enum):
@@ -355,74 +259,36 @@ SWEEP = Table(
     "sweep",
     "One row per group with work above 0, by the gain at 50 %, largest first.",
     (
-        Column("group_by", _SWEEP_TEXT, "grouping (`SweepBy`)"),
-        Column("scope", _SWEEP_TEXT, "which of its work is faster (`SweepScope`)"),
-        Column("name", _SWEEP_TEXT, "name of the group"),
-        Column("activities", _SWEEP_INT, "activities that have the work"),
-        Column("total_ns", _SWEEP_INT, "the work from the start of the first step on, over all ranks"),
-        Column("on_path_ns", _SWEEP_INT, "its part on the critical path: an upper bound of the gain"),
-        Column("on_path", _SWEEP_FLOAT, "`on_path_ns` over the time of all steps"),
+        Column("group_by", _TEXT, "grouping (`SweepBy`)"),
+        Column("scope", _TEXT, "which of its work is faster (`SweepScope`)"),
+        Column("name", _TEXT, "name of the group"),
+        Column("activities", _INT, "activities that have the work"),
+        Column("total_ns", _INT, "the work from the start of the first step on, over all ranks"),
+        Column("on_path_ns", _INT, "its part on the critical path: an upper bound of the gain"),
+        Column("on_path", _FLOAT, "`on_path_ns` over the time of all steps"),
         Column(
             "gain_10_ns",
-            _SWEEP_FLOAT,
+            _FLOAT,
             "gain of a step, on average, with 10 % of the work gone; null: not computed",
         ),
-        Column("gain_50_ns", _SWEEP_FLOAT, "the same with 50 %"),
-        Column("gain_100_ns", _SWEEP_FLOAT, "the same with all of it"),
-        Column("gain_10", _SWEEP_FLOAT, "`gain_10_ns` over the mean time of a step; null: not computed"),
-        Column("gain_50", _SWEEP_FLOAT, "the same of `gain_50_ns`"),
-        Column("gain_100", _SWEEP_FLOAT, "the same of `gain_100_ns`"),
+        Column("gain_50_ns", _FLOAT, "the same with 50 %"),
+        Column("gain_100_ns", _FLOAT, "the same with all of it"),
+        Column("gain_10", _FLOAT, "`gain_10_ns` over the mean time of a step; null: not computed"),
+        Column("gain_50", _FLOAT, "the same of `gain_50_ns`"),
+        Column("gain_100", _FLOAT, "the same of `gain_100_ns`"),
     ),
 )
 
-
-_WHAT_IF_INT = Kind.INT
-_WHAT_IF_FLOAT = Kind.FLOAT
-_WHAT_IF_TEXT = Kind.TEXT
-
-WHAT_IF_STEPS = Table(
-    "what_if_steps",
-    "One row per step, and per step and rank: its time before and after; the rows of the whole job first.",
-    (
-        Column("step", _WHAT_IF_TEXT, "the step; null: the whole trace, which has no steps"),
-        Column("rank", _WHAT_IF_INT, "the rank; null: the whole job"),
-        Column(
-            "before_ns",
-            _WHAT_IF_INT,
-            "time from the end of the step before to its own; of the first its span",
-        ),
-        Column("after_ns", _WHAT_IF_INT, "the same with the changes"),
-        Column("gain_ns", _WHAT_IF_INT, "before_ns - after_ns; below 0: it takes longer"),
-        Column("gain", _WHAT_IF_FLOAT, "gain_ns / before_ns; null: it takes no time"),
-        Column(
-            "modelled_gain_ns",
-            _WHAT_IF_INT,
-            "the gain with the usual residuals of other steps",
-        ),
-    ),
-)
 
 WHAT_IF_CHANGES = Table(
     "what_if_changes",
     "One row per change, in the order in which they are applied.",
     (
-        Column("change", _WHAT_IF_TEXT, "the change, in the grammar of `--change`"),
-        Column("activities", _WHAT_IF_INT, "activities that it selects"),
-        Column("events", _WHAT_IF_INT, "of these those that are events of the trace"),
-        Column(
-            "before_ns", _WHAT_IF_INT, "time that they work themselves, together, when the change is applied"
-        ),
-        Column("after_ns", _WHAT_IF_INT, "the same behind it"),
-    ),
-)
-
-WHAT_IF_DOUBTS = Table(
-    "what_if_doubts",
-    "One row per reason why the real gain may differ from the predicted, the greatest first.",
-    (
-        Column("doubt", _WHAT_IF_TEXT, "the reason (`Doubt`)"),
-        Column("half_width_ns", _WHAT_IF_FLOAT, "half the width of the interval if it were the only reason"),
-        Column("share", _WHAT_IF_FLOAT, "its share: of the sum of squares of all half widths"),
+        Column("change", _TEXT, "the change, in the grammar of `--change`"),
+        Column("activities", _INT, "activities that it selects"),
+        Column("events", _INT, "of these those that are events of the trace"),
+        Column("before_ns", _INT, "time that they work themselves, together, when the change is applied"),
+        Column("after_ns", _INT, "the same behind it"),
     ),
 )
 
@@ -444,18 +310,18 @@ SHAPE_BASIS = Table(
     "shape_basis",
     "One row per change of a shape, class of work and basis: its time before and after; most time first.",
     (
-        Column("change", _WHAT_IF_TEXT, "the change, in the grammar of `--change`"),
+        Column("change", _TEXT, "the change, in the grammar of `--change`"),
         Column(
             "what",
-            _WHAT_IF_TEXT,
+            _TEXT,
             "class of ops that have one rate, type of communication, or phase of a step",
         ),
-        Column("basis", _WHAT_IF_TEXT, "what the new time rests on (`ShapeBasis`)"),
-        Column("activities", _WHAT_IF_INT, "activities of that class"),
-        Column("before_ns", _WHAT_IF_INT, "time that they work themselves, together"),
-        Column("after_ns", _WHAT_IF_INT, "the same at the new shape"),
-        Column("low_ns", _WHAT_IF_INT, "the same at least"),
-        Column("high_ns", _WHAT_IF_INT, "the same at most"),
+        Column("basis", _TEXT, "what the new time rests on (`ShapeBasis`)"),
+        Column("activities", _INT, "activities of that class"),
+        Column("before_ns", _INT, "time that they work themselves, together"),
+        Column("after_ns", _INT, "the same at the new shape"),
+        Column("low_ns", _INT, "the same at least"),
+        Column("high_ns", _INT, "the same at most"),
     ),
 )
 
@@ -464,23 +330,11 @@ SHAPE_MEMORY = Table(
     "One row per rank and device whose memory the trace shows: what is allocated at its peak, before and after changes "
     "of shape.",
     (
-        Column("rank", _WHAT_IF_INT, "the rank"),
-        Column("device", _WHAT_IF_TEXT, "device number; `cpu` for the memory of the host"),
-        Column("before_bytes", _WHAT_IF_INT, "allocated at the peak, as in `memory_at_peak`"),
-        Column("after_bytes", _WHAT_IF_INT, "the same at the new shape"),
-        Column(
-            "low_bytes", _WHAT_IF_INT, "the same at least: allocations of unknown use may follow either size"
-        ),
-        Column("high_bytes", _WHAT_IF_INT, "the same at most"),
-    ),
-)
-
-WHAT_IF_PATHS = Table(
-    "what_if_paths",
-    "One row per kind of segment: its time on the critical paths of all steps before and after; longest first.",
-    (
-        Column("kind", _WHAT_IF_TEXT, "kind of the segment (`SegmentKind`)"),
-        Column("before_ns", _WHAT_IF_INT, "time on the critical paths before"),
-        Column("after_ns", _WHAT_IF_INT, "the same with the changes"),
+        Column("rank", _INT, "the rank"),
+        Column("device", _TEXT, "device number; `cpu` for the memory of the host"),
+        Column("before_bytes", _INT, "allocated at the peak, as in `memory_at_peak`"),
+        Column("after_bytes", _INT, "the same at the new shape"),
+        Column("low_bytes", _INT, "the same at least: allocations of unknown use may follow either size"),
+        Column("high_bytes", _INT, "the same at most"),
     ),
 )

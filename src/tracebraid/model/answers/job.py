@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tracebraid.model.answers.efficiency import RANK, STEP
+from tracebraid.model.answers import RANK, STEP
 from tracebraid.model.column import Column, Kind, Table
 
 
@@ -422,21 +422,6 @@ class DiffChange(Enum):
     SAME = "same"
 
 
-class MatchedBy(Enum):
-    """Properties by which an op of both runs is matched."""
-
-    PATH_AND_SHAPES = "path-and-shapes"
-    """Module, path, shapes and types."""
-    PATH = "path"
-    """Module and path."""
-    PATH_OUTSIDE_OF_MODULES = "path-outside-of-modules"
-    """Path, shapes and types, in a module of another name."""
-    MODULE_AND_SHAPES = "module-and-shapes"
-    """Module, name, shapes and types, on another path."""
-    SHAPES = "shapes"
-    """Name, shapes and types."""
-
-
 class DiffSetting(Enum):
     """Setting of a run."""
 
@@ -653,43 +638,6 @@ DIFF_SETTINGS = Table(
 )
 
 
-MATCHED_GROUPS = Table(
-    "matched_groups",
-    "One row per process group and type of collective; groups in the order of their first collective, of theirs the "
-    "type with the most members first.",
-    (
-        Column("group", _TEXT, "the group: the same text for all ranks"),
-        Column("names", _TEXT, "the names that ranks have for it, by `, `; null: they name none"),
-        Column("description", _TEXT, "its description; null: unknown"),
-        Column("group_size", _INT, "ranks of the group; null: unknown"),
-        Column("ranks", _TEXT, "ranks that have such a member: `0-3, 7`"),
-        Column(
-            "missing",
-            _TEXT,
-            "ranks of the group that have none; null: there are none, or the group's ranks are unknown",
-        ),
-        Column("type", _TEXT, "type of communication (`CollectiveType`); null: unknown"),
-        Column("members", _INT, "collectives, sends and receives of all ranks: `matched + unmatched`"),
-        Column("matched", _INT, "members that were matched with a member of another rank"),
-        Column("unmatched", _INT, "members that were not: `alone + open`"),
-        Column("alone", _INT, "of these, members whose group has no other rank that was read"),
-        Column(
-            "open",
-            _INT,
-            "of these, members that another rank may have lost, or that nothing tells from others",
-        ),
-        Column("collectives", _INT, "collectives, or pairs of a send and a receive, that were matched"),
-        Column("complete", _INT, "collectives with a member on all ranks of the group"),
-        Column("by_sequence", _INT, "collectives that numbers matched"),
-        Column("by_order", _INT, "collectives that the order of equal members matched"),
-        Column("by_alignment", _INT, "collectives that an alignment of different windows matched"),
-        Column("by_time", _INT, "collectives matched by times"),
-        Column("disagreeing", _INT, "collectives whose members differ in type, size or element type"),
-        Column("confidence", _FLOAT, "the least confidence of a match, 0 to 1; null: there is none"),
-    ),
-)
-
-
 class MetricLack(Enum):
     """Reason why a metric has no value although the traces meet its needs."""
 
@@ -757,110 +705,3 @@ class LateCause(Enum):
     """A send or receive whose partner waits due to the pipeline's order: no work took longer than on other ranks."""
     UNEXPLAINED = "unexplained"
     """Nothing explains enough of it."""
-
-
-_RANKS_STEP = Column("step", Kind.TEXT, "the step in which the collective was issued; null: in none")
-_CAUSE = Column("cause", Kind.TEXT, "a code of `LateCause`")
-_INHERITED = "; null: it did not inherit its lateness, or from whom is unknown"
-
-RANK_STEPS = Table(
-    "rank_steps",
-    "One row per step and rank, steps in the order in which they begin on any rank, then ranks.",
-    (
-        RANK,
-        Column("step", Kind.TEXT, "the step, by its annotation's name"),
-        Column("ranks", Kind.INT, "how many ranks have a step of that name"),
-        Column(
-            "start_ns", Kind.INT, "its start, on aligned clocks; of the first when it has begun on all ranks"
-        ),
-        Column("span_ns", Kind.INT, "its length, to the end of its host or device"),
-        Column("compute_ns", Kind.INT, "something computes, as in `breakdown`; null: nothing works"),
-        Column("idle_ns", Kind.INT, "nothing works, as in `breakdown`; null: nothing works at all"),
-        Column("transfer_ns", Kind.INT, "its collectives transfer; null, as what follows: none was matched"),
-        Column("waiting_ns", Kind.INT, "its collectives wait for another rank; overlaps count once"),
-        Column("caused_ns", Kind.INT, "sum over the other ranks: how long they waited for this one"),
-        Column("late_ns", Kind.INT, "sum, over the collectives at which it was last, of its lateness"),
-        Column("late_count", Kind.INT, "collectives at which it was last, and somebody waited"),
-        Column("collectives", Kind.INT, "its collectives that are matched with another rank's"),
-    ),
-)
-
-RANK_WAITS = Table(
-    "rank_waits",
-    "One row per rank and rank that it waited for, and with `per_step` per step; in the order of both.",
-    (
-        RANK,
-        Column("step", Kind.TEXT, "the step in which the collective was issued; null: all, or in none"),
-        Column("waited_for", Kind.INT, "the rank that it waited for"),
-        Column("waiting_ns", Kind.INT, "waiting time; concurrent waits of several collectives count once"),
-        Column("count", Kind.INT, "in how many collectives"),
-        Column("longest_ns", Kind.INT, "the longest of them"),
-        Column("share", Kind.FLOAT, "of all that the rank waited, in the step or over all, 0 to 1"),
-    ),
-)
-
-LATE_ARRIVALS = Table(
-    "late_arrivals",
-    "One row per collective at which a rank's lateness made others wait, most waiting first.",
-    (
-        RANK,
-        _RANKS_STEP,
-        Column("collective", Kind.INT, "the row of `matched_collectives`"),
-        Column("type", Kind.TEXT, "what is communicated (`CollectiveType`)"),
-        Column("group", Kind.TEXT, "the group"),
-        Column("start_ns", Kind.INT, "its arrival, on aligned clocks"),
-        Column("lateness_ns", Kind.INT, "how much later than the median of the other ranks"),
-        Column("margin_ns", Kind.INT, "how much later than the last of them"),
-        Column("caused_ns", Kind.INT, "sum over the other ranks: how long they waited for this one"),
-        _CAUSE,
-        Column(
-            "name",
-            Kind.TEXT,
-            "the kernel, op, call, function or annotation that differs most; null: it has no name, or is many",
-        ),
-        Column("time_ns", Kind.INT, "its time on this rank since the last collective; null: no such thing"),
-        Column("others_ns", Kind.INT, "median of its time on the other ranks, in the same segment"),
-        Column("difference_ns", Kind.INT, "`time_ns` less `others_ns`"),
-        Column("explained_ns", Kind.INT, "how much of the lateness the cause explains, all names together"),
-        Column("explained_share", Kind.FLOAT, "of the lateness, 0 to 1"),
-        Column("origin_rank", Kind.INT, "whose lateness it inherited, in the first place" + _INHERITED),
-        Column("origin_collective", Kind.INT, "at which collective" + _INHERITED),
-        Column("event_id", Kind.INT, "the rank's event of the collective"),
-    ),
-)
-
-STRAGGLERS = Table(
-    "stragglers",
-    "One row per rank that was late by a cause of its own, the most waiting caused first.",
-    (
-        RANK,
-        Column("systematic", Kind.BOOL, "whether it is late more often than chance would have it"),
-        Column("p_value", Kind.FLOAT, "probability of that by chance, corrected for the number of ranks"),
-        Column("late_count", Kind.INT, "collectives at which it was late by a cause of its own"),
-        Column("blocks", Kind.INT, "steps, or collectives, in which any rank was late by its own cause"),
-        Column(
-            "blocks_needed",
-            Kind.INT,
-            "minimum number that rules out chance if it is the latest in all of them",
-        ),
-        Column("worst_count", Kind.INT, "in how many of them it was the latest"),
-        Column("share", Kind.FLOAT, "`worst_count` of `blocks`, 0 to 1"),
-        Column(
-            "lateness_ns",
-            Kind.INT,
-            "sum of its lateness by causes of its own, at collectives of all its groups",
-        ),
-        Column("mean_ns", Kind.FLOAT, "mean lateness of a collective at which it was late"),
-        Column("mean_low_ns", Kind.FLOAT, "that mean's 95 % interval, low; null: late only once"),
-        Column("mean_high_ns", Kind.FLOAT, "that mean's 95 % interval, high; null: late only once"),
-        Column("caused_ns", Kind.INT, "how long others waited for it, or for who inherited its lateness"),
-        Column(
-            "time_share",
-            Kind.FLOAT,
-            "when it was late, of the time from the first collective to the last, 0 to 1",
-        ),
-        Column("cause", Kind.TEXT, "the cause that explains most of it: a code of `LateCause`"),
-        Column("name", Kind.TEXT, "of that the name with most; null: none"),
-        Column("cause_share", Kind.FLOAT, "share of `lateness_ns` that the cause explains, 0 to 1"),
-    ),
-)

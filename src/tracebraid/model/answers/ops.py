@@ -4,21 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from tracebraid.model.answers.efficiency import DOUBTFUL, RANK, STEP_OF_LAUNCH, STEP_OF_OP
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP_OF_OP
 from tracebraid.model.column import Column, Kind, Table
-
-
-class OpKey(Enum):
-    """Grouping of ops."""
-
-    NAME = "name"
-    SHAPES = "shapes"
-    TYPES = "types"
-    STRIDES = "strides"
-    CONCRETE_INPUTS = "concrete_inputs"
-    CALL_SITE = "call_site"
-    MODULE = "module"
-    ANNOTATION = "annotation"
 
 
 class ModuleSource(Enum):
@@ -115,30 +102,6 @@ USER_ANNOTATIONS = Table(
     ),
 )
 
-ANNOTATION_KERNELS = Table(
-    "annotation_kernels",
-    "One row per stack of annotations and device event launched in it, the longest in total first. "
-    "The rows of a step add up to the device's time.",
-    (
-        RANK,
-        STEP_OF_LAUNCH,
-        Column(
-            "annotations",
-            Kind.TEXT,
-            "annotations around the launch, the outermost first, joined by ` > `; null: none but steps",
-        ),
-        Column("depth", Kind.INT, "how many they are"),
-        Column("kind", Kind.TEXT, "compute, communication, memory or wait"),
-        Column("name", Kind.TEXT, "name of the kernel or copy"),
-        Column("count", Kind.INT, "how often it ran"),
-        Column("total_ns", Kind.INT, "sum of its durations"),
-        Column("mean_ns", Kind.FLOAT, "mean duration"),
-        Column("min_ns", Kind.INT, "shortest"),
-        Column("max_ns", Kind.INT, "longest"),
-        Column("share", Kind.FLOAT, "of the sum of all device events' durations, 0 to 1"),
-        DOUBTFUL,
-    ),
-)
 
 _STEP_OF_EVENT = Column(
     "step",
@@ -269,16 +232,25 @@ OP_GRAPH_EDGES = Table(
 
 
 class FlameTree(Enum):
-    """Meaning of the widths of a flame graph."""
+    """Meaning of the widths of a flame graph: a code, and the title of the page and of profiles in files."""
 
-    HOST = "host"
+    title: str
+
+    HOST = "host", "host time"
     """Time of host events: ops, annotations, calls, and Python functions where they were traced."""
-    DEVICE = "device"
+    DEVICE = "device", "device time"
     """Duration of device events, by the stack of the host that launched them."""
-    MODULES_HOST = "modules-host"
+    MODULES_HOST = "modules-host", "host time by module"
     """Host time by nn.Module."""
-    MODULES_DEVICE = "modules-device"
+    MODULES_DEVICE = "modules-device", "device time by module"
     """Duration of device events by nn.Module."""
+
+    def __new__(cls, code: str, title: str) -> FlameTree:
+        """The member of a code, which is its value."""
+        member = object.__new__(cls)
+        member._value_ = code
+        member.title = title
+        return member
 
 
 class FlameKind(Enum):

@@ -4,7 +4,7 @@ Times are int64 nanoseconds on the unix clock. `event_id` is the row of `Timelin
 file; it joins every table of a timeline. `node_id` is the id of a node of an Execution Trace. `kineto` holds what
 is in a Kineto trace, `execution_trace` what is in an Execution Trace, `links` what linking adds, `matching` what
 matching without ids adds, `ranks` what joins the ranks of a job, `graph` what a
-dependency graph is made of. The tables that analyses answer with stand in
+dependency graph is made of. Tables of answers stand beside the functions that answer with them, shared ones in
 `model/answers/`.
 """
 

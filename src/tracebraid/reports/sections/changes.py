@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from tracebraid.model.answer_sentences import NEED_SENTENCES
-from tracebraid.model.answers import ADVICE
+from tracebraid.model.answers.job import ADVICE
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.quantities import duration, percent
 from tracebraid.model.questions import Advice
@@ -60,7 +59,7 @@ def changes(results: RunResults) -> Section | None:
     if advice is None:
         return None
     missing = [
-        Missing(f"advice on {', '.join(names)}", *NEED_SENTENCES[need], need.value)
+        Missing.of(f"advice on {', '.join(names)}", need)
         for need, names in advice.unavailable_by_need.items()
     ]
     if advice.items.is_empty():

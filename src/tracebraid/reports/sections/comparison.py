@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from tracebraid.model.answer_sentences import code_name
-from tracebraid.model.answers import (
+from tracebraid.model.answers.job import (
     DIFF_CAPTURES,
     DIFF_KERNELS,
     DIFF_LEFT_OUT,
@@ -21,7 +21,6 @@ from tracebraid.model.answers import (
     DiffSetting,
 )
 from tracebraid.model.column import Table
-from tracebraid.model.diff_sentences import caution_sentence
 from tracebraid.model.finding import Finding
 from tracebraid.model.quantities import duration, percent
 from tracebraid.model.questions import CautionCode, Comparison, GateOutcome, Verdict
@@ -179,7 +178,7 @@ def _verdict(found: Comparison, limit: float | None) -> Section:
         level = Level.NOTE if outcome is GateOutcome.PASSED else Level.ERROR
         parts.append(Note(f"Gate: {gate_line(found, limit)}.", level, outcome.value))
     parts += [
-        Note(caution_sentence(caution), Level.WARNING, caution.code.value)
+        Note(caution.sentence, Level.WARNING, caution.code.value)
         for caution in found.cautions
         if caution.code is CautionCode.PROGRAMS_DIFFER
     ]
@@ -253,7 +252,7 @@ def _settings(found: Comparison) -> Section | None:
 
 def _cautions(found: Comparison, findings: Sequence[Finding]) -> Section | None:
     parts: list[Part] = [
-        Note(caution_sentence(caution), Level.WARNING, caution.code.value)
+        Note(caution.sentence, Level.WARNING, caution.code.value)
         for caution in found.cautions
         if caution.code is not CautionCode.PROGRAMS_DIFFER
     ]

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from tracebraid.model.analysis import Answer, JobAnalysis, Need
-from tracebraid.model.answer_sentences import NEED_SENTENCES, code_name
+from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers.time import HostActivity, IdleCause
 from tracebraid.model.quantities import duration, number, percent
 from tracebraid.model.report import (
@@ -46,12 +46,7 @@ def _lack_of_all(answer: Answer, need: Need) -> bool:
 
 def missing(results: RunResults, name: str, title: str) -> list[Missing]:
     """Explain missing content by the unmet needs of an analysis; nothing if all are met."""
-    return [_missing(title, need) for need in lacking(results, name)[:1]]
-
-
-def _missing(title: str, need: Need) -> Missing:
-    lacks, capture = NEED_SENTENCES[need]
-    return Missing(title, lacks, capture, need.value)
+    return [Missing.of(title, need) for need in lacking(results, name)[:1]]
 
 
 def answer_table(

@@ -9,13 +9,11 @@ from datetime import datetime, timezone
 import polars as pl
 
 from tracebraid.model.analysis import Need
-from tracebraid.model.answer_sentences import NEED_SENTENCES
-from tracebraid.model.answers import FLAME_FRAMES, FLAME_NAMES, FlameKind, FlameTree
 from tracebraid.model.answers.graph import SWEEP, SweepScope
+from tracebraid.model.answers.ops import FLAME_FRAMES, FLAME_NAMES, FlameKind, FlameTree
 from tracebraid.model.file_info import DeviceSource
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
-from tracebraid.model.flame_titles import FLAME_TREE_TITLES
 from tracebraid.model.quantities import NS_PER_S, duration, percent, ranges, size
 from tracebraid.model.report import (
     FLAME_FRAMES_VIEW,
@@ -208,9 +206,7 @@ def flame(results: RunResults) -> Section:
     found = [tree for tree in FlameTree if not frames.filter(tree=tree.value).is_empty()]
     parts: list[Part] = [_flame_chart(results, frames, names, found)] if found else []
     parts += [
-        Missing(f"flame graph of {FLAME_TREE_TITLES[tree]}", *NEED_SENTENCES[need], need.value)
-        for tree, need in _NEEDS.items()
-        if tree not in found
+        Missing.of(f"flame graph of {tree.title}", need) for tree, need in _NEEDS.items() if tree not in found
     ]
     return Section("flame", _TITLE, parts, _lead(results, frames))
 
@@ -227,7 +223,7 @@ def _flame_chart(
         "Time by stack",
         _summary(frames, names, found),
         {tree.value: _shown(frames.filter(tree=tree.value)) for tree in found},
-        {"trees": [{"name": tree.value, "title": FLAME_TREE_TITLES[tree]} for tree in found]},
+        {"trees": [{"name": tree.value, "title": tree.title} for tree in found]},
         _FLAME_FORMULA,
         table,
     )
@@ -245,7 +241,7 @@ def _summary(frames: pl.DataFrame, names: pl.DataFrame, found: list[FlameTree]) 
     for tree in found:
         whole = int(frames.filter(tree=tree.value).get_column("self_ns").sum())
         first = names.filter(tree=tree.value).row(0, named=True)
-        title = FLAME_TREE_TITLES[tree]
+        title = tree.title
         parts.append(f"{title} {duration(whole)}, most of it in itself: {first['name'][:_NAME_CHARS]}")
     return "; ".join(parts) + "."
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import polars as pl
 
 from tracebraid.model.analysis import Need
-from tracebraid.model.answer_sentences import NEED_SENTENCES
 from tracebraid.model.expressions import as_text
 from tracebraid.model.quantities import duration, ranges
 from tracebraid.model.report import (
@@ -44,7 +43,7 @@ def timeline(results: RunResults) -> Section:
     views = results.views
     slices = views.get("timeline-slices")
     if slices is None or slices.is_empty():
-        return Section("timeline", _TITLE, [Missing(_TITLE, *NEED_SENTENCES[Need.EVENTS])])
+        return Section("timeline", _TITLE, [Missing(_TITLE, Need.EVENTS.missing, Need.EVENTS.capture)])
     ranks, tracks = views["timeline-ranks"], views["timeline-tracks"]
     frames = {name.removeprefix("timeline-"): views[name] for name in TIMELINE_TABLES}
     steps = ranks.item(0, "steps")

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import polars as pl
 
 from tracebraid.model.analysis import Analysis, Answer, JobAnalysis, Need
-from tracebraid.model.answer_sentences import NEED_SENTENCES
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.finding import Finding, reason_sentence
 from tracebraid.model.report import DataTable, Level, Missing, Note, Part, RunResults, Section
@@ -31,7 +30,7 @@ def answer_parts(results: RunResults, names: Sequence[str]) -> list[Part]:
         else:
             empty.append(Missing(_name(answer), no_rows_sentence(answer), "", "no-rows"))
     parts += empty
-    parts += [_missing(need, answers) for need, answers in lacking.items()]
+    parts += [Missing.of(", ".join(map(_name, answers)), need) for need, answers in lacking.items()]
     return parts
 
 
@@ -88,11 +87,6 @@ def _first_lacking(answer: Answer) -> Need:
     """Return the first unmet need of an answer, preferring one that no rank meets."""
     needs = [need for need in (Need.LOST, *answer.analysis.needs) if need in answer.ranks_by_need]
     return max(needs, key=lambda need: len(answer.ranks_by_need[need]))
-
-
-def _missing(need: Need, answers: Sequence[Answer]) -> Missing:
-    lacks, capture = NEED_SENTENCES[need]
-    return Missing(", ".join(map(_name, answers)), lacks, capture, need.value)
 
 
 def _name(answer: Answer) -> str:
@@ -242,7 +236,7 @@ def _lacks(results: RunResults) -> list[Part]:
         if need in needed:
             needed.add(follows)
     return [
-        Missing(f"parts of {', '.join(names)}", *NEED_SENTENCES[need], need.value)
+        Missing.of(f"parts of {', '.join(names)}", need)
         for need, names in better.items()
         if need not in needed
     ]

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from tracebraid.errors import InputError
-from tracebraid.model.answers import EVIDENCE
+from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.schema.links import MEMBERS, RANKS
 from tracebraid.model.stage import Stage
 from tracebraid.store.answers.joined import INDEX, Index, JoinedTable, RankFacts, Touched, joined_file

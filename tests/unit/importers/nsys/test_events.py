@@ -29,7 +29,7 @@ from tests.unit.importers.nsys.nsys_file import (
 )
 from tests.unit.importers.nsys.nsys_reading import ADD, STEP, names, read
 from tests.unit.importers.reading import rows
-from tracebraid import analyses, api
+from tracebraid import analyses
 from tracebraid.cli.commands import app
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.nsys.reader import read_nsys
@@ -382,7 +382,7 @@ def test_the_questions_have_their_answers(tmp_path: Path) -> None:
     }
     added = analyses.ops(linked).filter(name="aten::add")
     assert added.select("input_dims", "kernels", "device_self_ns").row(0) == ("[[2, 2], [], [2]]", 1, 1000)
-    info = api.info(path)
+    info = tracebraid.info(path)
     assert (info.kind, info.torch) == ("nsys-export", "")
     assert (info.devices, info.rank, info.start_ns) == (("NVIDIA H100",), 0, EPOCH_NS + 500)
     assert (info.size_bytes, info.steps) == (path.stat().st_size, ("ProfilerStep#1",))

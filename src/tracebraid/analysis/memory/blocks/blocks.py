@@ -22,7 +22,7 @@ from tracebraid.analysis.memory.host import (
     phase_names,
 )
 from tracebraid.analysis.time.step_windows import in_windows, step_of_moments, step_windows, windows_apart
-from tracebraid.model.answers import CategoryRule, MemoryCategory, MemorySource, TrainingPhase
+from tracebraid.model.answers.memory import CategoryRule, MemoryCategory, MemorySource, TrainingPhase
 from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 

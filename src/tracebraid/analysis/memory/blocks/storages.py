@@ -8,7 +8,7 @@ import polars as pl
 
 from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.host import host_context, passes, phase_names
-from tracebraid.model.answers import TrainingPhase
+from tracebraid.model.answers.memory import TrainingPhase
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace

@@ -40,16 +40,11 @@ from tracebraid.analysis.time.idle.stream_waits import (
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
-from tracebraid.model.answers import (
-    IDLE_BLAME,
-    IDLE_CAUSES,
-    IDLE_GAPS,
-    GapSize,
-    HostActivity,
-    IdleCause,
-    SyncKind,
-)
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP
+from tracebraid.model.answers.launches import SyncKind
+from tracebraid.model.answers.time import GapSize, HostActivity, IdleCause
 from tracebraid.model.category import Role
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text, by_number
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import CallAction, call_does
@@ -462,6 +457,35 @@ _USES = (
 )
 
 
+_DEVICE = Column("device", Kind.TEXT, "device number; `cpu` for a trace without device work")
+
+_CAUSE = Column("cause", Kind.TEXT, "a code of `IdleCause`")
+
+_SIZE = Column("size", Kind.TEXT, "a code of `GapSize`, by the length of the whole gap")
+
+IDLE_CAUSES = Table(
+    "idle_causes",
+    "One row per cause of idle time. The rows of a step and device add up to its idle time in `breakdown`, exactly.",
+    (
+        RANK,
+        STEP,
+        _DEVICE,
+        _CAUSE,
+        Column("host_activity", Kind.TEXT, "a code of `HostActivity`; null: the work had been launched"),
+        _SIZE,
+        Column("idle_ns", Kind.INT, "idle time"),
+        Column("count", Kind.INT, "gaps in which it lies"),
+        Column("share", Kind.FLOAT, "of all idle time of the step and device, 0 to 1"),
+        Column(
+            "after_sync_ns",
+            Kind.INT,
+            "how much of it lies in gaps that began while the host synchronized with the device",
+        ),
+        DOUBTFUL,
+    ),
+)
+
+
 @analysis(
     IDLE_CAUSES,
     Family.TIME,
@@ -514,6 +538,61 @@ def idle_causes(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
 
 _NONE = len(ACTIVITIES)
 """Stands for no activity of the host."""
+
+
+_OP = Column("op", Kind.TEXT, "innermost op that the host ran; null: none")
+
+_TOP_OP = Column("top_op", Kind.TEXT, "outermost op around it, or itself; null: none")
+
+_ANNOTATION = Column("annotation", Kind.TEXT, "innermost annotation that is no step; null: none")
+
+_MODULE = Column(
+    "module",
+    Kind.TEXT,
+    "innermost nn.Module (`Linear_0`), in backward that of the forward op; null: none known",
+)
+
+_FRAME = Column(
+    "frame", Kind.TEXT, "innermost Python frame of the user's, else any; null: none, or no stacks"
+)
+
+IDLE_GAPS = Table(
+    "idle_gaps",
+    "One row per part of a gap with one cause. All lengths add up to the idle time of `breakdown`, exactly.",
+    (
+        RANK,
+        STEP,
+        _DEVICE,
+        Column("gap", Kind.INT, "number of the gap on its device, in the order of time"),
+        Column("start_ns", Kind.INT, "start of the part"),
+        Column("dur_ns", Kind.INT, "its length"),
+        Column("gap_ns", Kind.INT, "length of the whole gap, beyond the step too"),
+        _SIZE,
+        _CAUSE,
+        Column(
+            "host_activity",
+            Kind.TEXT,
+            "a code of `HostActivity`: the main host activity of the part; null: the work had been launched",
+        ),
+        Column("host_activity_ns", Kind.INT, "its time in the part; null without `host_activity`"),
+        _OP,
+        _TOP_OP,
+        _ANNOTATION,
+        _MODULE,
+        _FRAME,
+        Column(
+            "sync_call",
+            Kind.TEXT,
+            "call or op that synchronized the host with the device when it ran dry; null: none",
+        ),
+        Column("next_event", Kind.INT, "the event that ended the gap; null: none"),
+        Column("next_name", Kind.TEXT, "its name"),
+        Column("next_stream", Kind.TEXT, "its stream, or its thread for `cpu`"),
+        Column("next_call", Kind.TEXT, "name of the call that launched it; null: none in the trace"),
+        Column("next_op", Kind.TEXT, "name of the op that launched it, for `cpu` its own; null: none"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(
@@ -588,6 +667,33 @@ _WHAT = ("host_activity", *CONTEXT, "next_op")
 """Host activity and context."""
 
 _LATE = CAUSES.index(IdleCause.HOST_LATE.value)
+
+
+IDLE_BLAME = Table(
+    "idle_blame",
+    "One row per thing that the host did while it was late. All rows add up to the cause `host-late` of `idle_causes`.",
+    (
+        RANK,
+        STEP,
+        _DEVICE,
+        Column("host_activity", Kind.TEXT, "a code of `HostActivity`; null: summed over all"),
+        _OP,
+        _TOP_OP,
+        _ANNOTATION,
+        _MODULE,
+        _FRAME,
+        Column(
+            "next_op",
+            Kind.TEXT,
+            "if the host ran no op: the op that launched next; null: none, or it ran one",
+        ),
+        Column("idle_ns", Kind.INT, "idle time in which the host did that"),
+        Column("count", Kind.INT, "gaps in which it lies"),
+        Column("longest_ns", Kind.INT, "the most of it in a single gap"),
+        Column("share", Kind.FLOAT, "of all idle time of the step and device, 0 to 1"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

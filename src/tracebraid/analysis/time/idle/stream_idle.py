@@ -9,7 +9,9 @@ from tracebraid.analysis.device import device_events_by_step, gaps_of, stream_na
 from tracebraid.analysis.statistics import max_of, mean_of, min_of, quartiles_of, std_of
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis
-from tracebraid.model.answers import STREAM_IDLE, StreamGap
+from tracebraid.model.answers import DOUBTFUL, RANK, STEP
+from tracebraid.model.answers.time import StreamGap
+from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import by_number
 from tracebraid.model.linked_trace import LinkedTrace
 
@@ -18,6 +20,30 @@ KERNEL_WAIT_NS = 30_000
 `consecutive_kernel_delay`, 30 µs."""
 
 _KEY = ["step", "device", "stream", "category"]
+
+
+STREAM_IDLE = Table(
+    "stream_idle",
+    "One row per stream and kind of gap between consecutive work on it.",
+    (
+        RANK,
+        STEP,
+        Column("device", Kind.TEXT, "device number"),
+        Column("stream", Kind.TEXT, "the stream"),
+        Column("category", Kind.TEXT, "a code of `StreamGap`"),
+        Column("idle_ns", Kind.INT, "sum of the gaps"),
+        Column("share", Kind.FLOAT, "of all gaps of the stream, 0 to 1; null: they have no length"),
+        Column("count", Kind.INT, "gaps, those without length too"),
+        Column("mean_ns", Kind.FLOAT, "their mean"),
+        Column("std_ns", Kind.FLOAT, "their standard deviation (n - 1); null for a single gap"),
+        Column("min_ns", Kind.INT, "the shortest"),
+        Column("p25_ns", Kind.FLOAT, "a quarter are no longer, interpolated"),
+        Column("p50_ns", Kind.FLOAT, "half are no longer, interpolated"),
+        Column("p75_ns", Kind.FLOAT, "three quarters are no longer, interpolated"),
+        Column("max_ns", Kind.INT, "the longest"),
+        DOUBTFUL,
+    ),
+)
 
 
 @analysis(

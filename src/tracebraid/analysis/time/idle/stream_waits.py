@@ -9,7 +9,7 @@ import polars as pl
 
 from tracebraid.analysis.device import device_events, names_match
 from tracebraid.analysis.time.breakdown import HOST, cover_of, step_spans, work_events
-from tracebraid.model.answers import IdleCause
+from tracebraid.model.answers.time import IdleCause
 from tracebraid.model.device_peaks import WAIT
 from tracebraid.model.expressions import as_text, by_number
 from tracebraid.model.linked_trace import LinkedTrace

@@ -2,264 +2,79 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import polars as pl
 
 from tracebraid.linking.ranks.matching.by_order import match_by_order
-from tracebraid.linking.ranks.matching.signatures import (
+from tracebraid.linking.ranks.matching.findings import of_another_run, order_findings, rank_findings
+from tracebraid.linking.ranks.matching.groups import (
     DisjointSets,
-    is_of_all,
     is_of_unnamed,
     may_be_of_several,
-    of_another_run,
-    order_findings,
-    rank_findings,
-    with_signatures,
+    with_groups,
 )
 from tracebraid.model.collectives import (
     BETWEEN_TWO,
     HOST,
-    UNKNOWN_GROUP,
     CollectiveType,
     MatchMethod,
     is_between_two,
     is_pair_on_host,
     peers_listed,
-    ranks_in_text,
     ranks_listed,
 )
-from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.schema.links import MATCHED_COLLECTIVES, MEMBERS
 
-LOCAL = ["rank", "process_group", "description", "_communicator", "_ranks", "group_size"]
-"""Key that distinguishes the groups of one rank."""
+_UNEVEN = [
+    kind.value
+    for kind in (
+        CollectiveType.ALL_TO_ALL,
+        CollectiveType.GATHER,
+        CollectiveType.SCATTER,
+        CollectiveType.BARRIER,
+    )
+]
+"""Ranks may give and get different sizes."""
+_UNTYPED = [kind.value for kind in (CollectiveType.GATHER, CollectiveType.SCATTER, CollectiveType.BARRIER)]
+"""Ranks may have no tensor of which a trace says the element type: only the root does."""
+_OF_ALL = [
+    kind.value
+    for kind in (
+        CollectiveType.ALL_REDUCE,
+        CollectiveType.ALL_GATHER,
+        CollectiveType.REDUCE_SCATTER,
+        CollectiveType.BARRIER,
+    )
+]
+"""Ranks get something of all others, of which none has nothing to give."""
+_BY_OUTPUT = [CollectiveType.RECEIVE.value, CollectiveType.REDUCE_SCATTER.value]
+"""Uneven inputs of a reduce-scatter's ranks are equal in sum; a receive has an output alone."""
 
 
-@dataclass(frozen=True)
-class _Local:
-    """A process group as one rank has it.
+def with_signatures(members: pl.DataFrame) -> pl.DataFrame:
+    """Add `token`, a number for type, dtype and size of a member, equal within a collective.
 
-    Args:
-        row: its number.
-        rank: the rank.
-        name: its name; None: unknown.
-        description: its description; None: unknown.
-        communicators: ids of its communicators.
-        ranks: its ranks; None: unknown.
-        size: how many; None: unknown.
-        count: members of it.
-        kinds: their types and element types.
+    An unknown size is a size of its own: it says the same on all ranks.
     """
-
-    row: int
-    rank: int
-    name: str | None
-    description: str | None
-    communicators: frozenset[str]
-    ranks: tuple[int, ...] | None
-    size: int | None
-    count: int
-    kinds: tuple[str, ...]
-
-
-def with_groups(members: pl.DataFrame) -> pl.DataFrame:
-    """The members with `_group`, a number that is the same on all ranks of a group, and `group`, a text for it.
-
-    Groups are one by a communicator that they share; else by their ranks, those of equal ranks by names,
-    descriptions, what they communicate, or the order of creation; else by name and size, if not more ranks have it than
-    it has. A group that this leaves open stays the group of a single rank.
-    """
-    # A group with a name may have several communicators, one without is known by its communicator.
-    unnamed = pl.col("process_group").is_null()
-    keyed = members.drop("group", strict=False).with_columns(
-        pl.when(unnamed).then("communicator").alias("_communicator"),
-        pl.col("group_ranks").to_physical().alias("_ranks"),
+    kind = pl.col("type")
+    size = (
+        pl.when(kind.is_in(_UNEVEN))
+        .then(None)
+        .when(kind.is_in(_BY_OUTPUT))
+        .then(pl.coalesce("out_bytes", "in_bytes"))
+        .otherwise(pl.coalesce("in_bytes", "out_bytes"))
     )
-    kinds = pl.concat_str("type", "dtype", separator=" ", ignore_nulls=True).unique().sort().alias("kinds")
-    local = keyed.group_by(LOCAL, maintain_order=True).agg(
-        pl.col("communicator").drop_nulls().unique(),
-        as_text("group_ranks").first(),
-        pl.len().alias("count"),
-        kinds,
-    )
-    ranks = {text: ranks_in_text(text) or None for text in local.get_column("group_ranks").unique().to_list()}
-    locals_ = [_local(row, values, ranks) for row, values in enumerate(local.iter_rows(named=True))]
-    sets = _joined(locals_)
-    number = {
-        root: position for position, root in enumerate(dict.fromkeys(sets.root(item.row) for item in locals_))
-    }
-    groups = [number[sets.root(item.row)] for item in locals_]
-    names = _names(locals_, groups)
-    found = local.select(LOCAL).with_columns(
-        pl.Series("_group", groups, dtype=pl.Int64),
-        pl.Series("group", [names[group] for group in groups], dtype=pl.String),
-    )
-    return keyed.join(found, on=LOCAL, how="left", nulls_equal=True, maintain_order="left").drop(
-        "_communicator", "_ranks"
-    )
+    alike = pl.when(is_between_two()).then(pl.lit("send and receive")).otherwise(pl.coalesce("type", "name"))
+    dtype = pl.when(kind.is_in(_UNTYPED)).then(None).otherwise(pl.col("dtype").str.to_lowercase())
+    signature = pl.struct(alike.alias("what"), size.alias("size"), dtype.alias("of"))
+    return members.with_columns(signature.rank("dense").cast(pl.Int64).alias("token"))
 
 
-def _local(row: int, values: dict[str, Any], ranks: Mapping[str | None, tuple[int, ...] | None]) -> _Local:
-    return _Local(
-        row,
-        values["rank"],
-        values["process_group"],
-        values["description"],
-        frozenset(values["communicator"]),
-        ranks[values["group_ranks"]],
-        values["group_size"],
-        values["count"],
-        tuple(values["kinds"]),
-    )
-
-
-def _joined(groups: list[_Local]) -> DisjointSets:
-    sets = DisjointSets(len(groups))
-    shared = _join_by_communicator(groups, sets)
-    by_ranks: dict[tuple[int, ...], list[_Local]] = defaultdict(list)
-    for item in groups:
-        if item.ranks is not None:
-            by_ranks[item.ranks].append(item)
-    for same in by_ranks.values():
-        _join_equal_ranks(same, sets, shared)
-    _join_by_name([item for item in groups if item.ranks is None], groups, sets)
-    return sets
-
-
-def _join_by_communicator(groups: list[_Local], sets: DisjointSets) -> bool:
-    """Join groups that share a communicator; whether any two ranks do: else the ids are of no use."""
-    owner: dict[tuple[str, tuple[int, ...] | None], _Local] = {}
-    shared = False
-    for item in groups:
-        for communicator in item.communicators:
-            first = owner.setdefault((communicator, item.ranks), item)
-            shared |= first.rank != item.rank
-            sets.join(first.row, item.row)
-    return shared
-
-
-def _join_equal_ranks(same: list[_Local], sets: DisjointSets, shared: bool) -> None:
-    """Join groups of equal ranks: directly if each rank has one, else by distinguishing properties."""
-    by_rank = _by_rank(same)
-    labels: tuple[Callable[[_Local], Hashable], ...] = (
-        lambda item: item.name,
-        lambda item: item.description,
-        lambda item: item.kinds,
-    )
-    for label in labels:
-        labelled = {item.row: label(item) for item in same}
-        if _distinguishes(by_rank, labelled):
-            _join_labelled(same, labelled, sets, shared)
-            return
-    # PyTorch's names count groups in the order of their creation, which is that of all ranks.
-    if all((item.name or "").isdecimal() for item in same):
-        ordered = {
-            item.row: (number, item.kinds)
-            for of_rank in by_rank.values()
-            for number, item in enumerate(sorted(of_rank, key=_counted))
-        }
-        if _distinguishes(by_rank, ordered):
-            _join_labelled(same, ordered, sets, shared)
-            return
-    named = {item.row: (item.name, item.description) for item in same}
-    _join_labelled([item for item in same if item.name is not None], named, sets, shared)
-
-
-def _counted(item: _Local) -> tuple[int, str]:
-    """The order of the numbers that are groups' names, which may have more digits than Python converts."""
-    digits = (item.name or "").lstrip("0")
-    return len(digits), digits
-
-
-def _distinguishes(by_rank: Mapping[int, list[_Local]], labels: Mapping[int, Hashable]) -> bool:
-    """Return whether every rank has each label once, and all have the same labels."""
-    of_ranks = [[labels[item.row] for item in of_rank] for of_rank in by_rank.values()]
-    return all(len(set(found)) == len(found) and set(found) == set(of_ranks[0]) for found in of_ranks)
-
-
-def _join_labelled(
-    same: list[_Local], labels: Mapping[int, Hashable], sets: DisjointSets, shared: bool
-) -> None:
-    by_label: dict[Hashable, list[_Local]] = defaultdict(list)
-    for item in same:
-        by_label[labels[item.row]].append(item)
-    for items in by_label.values():
-        if len({item.rank for item in items}) == len(items):
-            _join_all(items, sets, shared)
-
-
-def _join_all(items: list[_Local], sets: DisjointSets, shared: bool) -> None:
-    """Join groups of different ranks, but those whose communicators differ where ids of communicators are shared.
-
-    Newer traces have an id for each collective instead: of these, different ones say nothing.
-    """
-    of_groups = [item for item in items if len(item.communicators) == 1 and item.count > 1]
-    if shared and len({sets.root(item.row) for item in of_groups}) > 1:
-        return
-    for item in items[1:]:
-        sets.join(items[0].row, item.row)
-
-
-def _join_by_name(unknown: list[_Local], groups: list[_Local], sets: DisjointSets) -> None:
-    """Join groups whose ranks are unknown: by name, description and size, if not more ranks have one than its size."""
-    whole: dict[Hashable, list[_Local]] = defaultdict(list)
-    for item in groups:
-        if item.ranks is not None:
-            whole[item.name, len(item.ranks)].append(item)
-    by_name: dict[Hashable, list[_Local]] = defaultdict(list)
-    for item in unknown:
-        if not item.communicators:
-            by_name[item.name, item.description, item.size].append(item)
-    for (name, _, size), items in ((key, value) for key, value in by_name.items() if isinstance(key, tuple)):
-        distinct = len({item.rank for item in items})
-        if distinct != len(items) or (size is not None and distinct > size):
-            continue
-        for item in items[1:]:
-            sets.join(items[0].row, item.row)
-        ranks_there = {item.rank for item in items}
-        ranked = [item for item in whole[name, size] if item.ranks and ranks_there <= set(item.ranks)]
-        if name is not None and len({sets.root(item.row) for item in ranked}) == 1:
-            sets.join(ranked[0].row, items[0].row)
-
-
-def _by_rank(groups: list[_Local]) -> dict[int, list[_Local]]:
-    found: dict[int, list[_Local]] = defaultdict(list)
-    for item in groups:
-        found[item.rank].append(item)
-    return found
-
-
-def _names(locals_: list[_Local], groups: list[int]) -> dict[int, str]:
-    """Return a unique label of each group: its name or description, with ranks if ambiguous."""
-    first: dict[int, _Local] = {}
-    for item, group in zip(locals_, groups, strict=True):
-        if group not in first or (first[group].ranks is None and item.ranks is not None):
-            first[group] = item
-    taken: dict[str, int] = defaultdict(int)
-    names: dict[int, str] = {}
-    for group, item in first.items():
-        words = [item.name or "", f"({item.description})" if item.description else ""]
-        words += [f"ranks {_listed(item.ranks)}" if item.ranks else f"size {item.size}" if item.size else ""]
-        text = " ".join(word for word in words if word) or next(
-            iter(sorted(item.communicators)), UNKNOWN_GROUP
-        )
-        taken[text] += 1
-        names[group] = text if taken[text] == 1 else f"{text} #{taken[text]}"
-    return names
-
-
-def _listed(ranks: tuple[int, ...]) -> str:
-    """Ranks in few characters: `0-7`, `0-12:4` for every fourth, else one by item."""
-    if len(ranks) > 2:
-        step = ranks[1] - ranks[0]
-        if step > 0 and ranks == tuple(range(ranks[0], ranks[-1] + 1, step)):
-            return f"{ranks[0]}-{ranks[-1]}" + (f":{step}" if step > 1 else "")
-    return ",".join(map(str, ranks))
+def is_of_all() -> pl.Expr:
+    """Return whether a member ends on no rank before all ranks have started theirs."""
+    return pl.col("type").is_in(_OF_ALL).fill_null(value=False)
 
 
 _PAIR = ["_group", "source", "destination"]

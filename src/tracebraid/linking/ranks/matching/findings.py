@@ -1,4 +1,4 @@
-"""Properties of members that are equal on all ranks of a collective, and findings about ranks where they are not."""
+"""Findings about the ranks of a job: other runs and windows, unmatched members, collectives in another order."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from tracebraid.linking.ranks.matching.groups import DisjointSets, is_of_unnamed, may_be_of_several
 from tracebraid.model.collectives import (
     BETWEEN_TWO,
     CollectiveType,
@@ -18,53 +19,6 @@ from tracebraid.model.collectives import (
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding, FindingCase
 from tracebraid.model.finding_code import FindingCode
-
-_T = CollectiveType
-
-_UNEVEN = [kind.value for kind in (_T.ALL_TO_ALL, _T.GATHER, _T.SCATTER, _T.BARRIER)]
-"""Ranks may give and get different sizes."""
-_UNTYPED = [kind.value for kind in (_T.GATHER, _T.SCATTER, _T.BARRIER)]
-"""Ranks may have no tensor of which a trace says the element type: only the root does."""
-_OF_ALL = [kind.value for kind in (_T.ALL_REDUCE, _T.ALL_GATHER, _T.REDUCE_SCATTER, _T.BARRIER)]
-"""Ranks get something of all others, of which none has nothing to give."""
-_BY_OUTPUT = [_T.RECEIVE.value, _T.REDUCE_SCATTER.value]
-"""Uneven inputs of a reduce-scatter's ranks are equal in sum; a receive has an output alone."""
-
-
-def with_signatures(members: pl.DataFrame) -> pl.DataFrame:
-    """Add `token`, a number for type, dtype and size of a member, equal within a collective.
-
-    An unknown size is a size of its own: it says the same on all ranks.
-    """
-    kind = pl.col("type")
-    size = (
-        pl.when(kind.is_in(_UNEVEN))
-        .then(None)
-        .when(kind.is_in(_BY_OUTPUT))
-        .then(pl.coalesce("out_bytes", "in_bytes"))
-        .otherwise(pl.coalesce("in_bytes", "out_bytes"))
-    )
-    alike = pl.when(is_between_two()).then(pl.lit("send and receive")).otherwise(pl.coalesce("type", "name"))
-    dtype = pl.when(kind.is_in(_UNTYPED)).then(None).otherwise(pl.col("dtype").str.to_lowercase())
-    signature = pl.struct(alike.alias("what"), size.alias("size"), dtype.alias("of"))
-    return members.with_columns(signature.rank("dense").cast(pl.Int64).alias("token"))
-
-
-def is_of_all() -> pl.Expr:
-    """Return whether a member ends on no rank before all ranks have started theirs."""
-    return pl.col("type").is_in(_OF_ALL).fill_null(value=False)
-
-
-def is_of_unnamed() -> pl.Expr:
-    """Return whether the group of a member is unknown."""
-    return pl.all_horizontal(pl.col("process_group", "communicator", "group_ranks").is_null())
-
-
-def may_be_of_several(ranks: pl.DataFrame) -> pl.Expr:
-    """Return whether the group of a member is unknown, and its trace lists several."""
-    several = ranks.filter(pl.col("groups") > 1).get_column("rank").implode()
-    return is_of_unnamed() & pl.col("rank").is_in(several)
-
 
 _LONGEST = 64
 """Members behind a matched collective that are compared with those of another rank."""
@@ -170,7 +124,9 @@ def _said() -> list[pl.Expr]:
     return [pl.col(*_TRACK, "group", "event_id", "number", "there"), here, others]
 
 
-_EQUAL_SIZES = [kind.value for kind in (_T.ALL_REDUCE, _T.BROADCAST, _T.REDUCE)]
+_EQUAL_SIZES = [
+    kind.value for kind in (CollectiveType.ALL_REDUCE, CollectiveType.BROADCAST, CollectiveType.REDUCE)
+]
 """Types in which all ranks send equally many bytes."""
 
 
@@ -266,29 +222,6 @@ def _by_number(members: pl.DataFrame) -> pl.DataFrame:
 
 def _none() -> pl.DataFrame:
     return pl.DataFrame(schema={"_group": pl.Int64})
-
-
-class DisjointSets:
-    """Numbers from 0 on, each in a set of its own until it is joined with another.
-
-    Args:
-        count: how many numbers.
-    """
-
-    def __init__(self, count: int) -> None:
-        self._parent = list(range(count))
-
-    def root(self, item: int) -> int:
-        """Return the root of an item's set."""
-        while self._parent[item] != item:
-            self._parent[item] = self._parent[self._parent[item]]
-            item = self._parent[item]
-        return item
-
-    def join(self, first: int, second: int) -> None:
-        """Merge two sets; the lower root becomes the root."""
-        low, high = sorted((self.root(first), self.root(second)))
-        self._parent[high] = low
 
 
 def without_shared_collectives(members: pl.DataFrame, paths: dict[int, str]) -> Iterator[Finding]:
