@@ -63,11 +63,20 @@ void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, 
 
 template <typename Items>
 void write_list(Bytes& out, Value kind, const Items& items, Identities& identities, IdentityCache& cache) {
-  size_t count = kind == kList ? std::min<size_t>(items.size(), kMaxListElements) : items.size();
-  out.reserve(1 + Bytes::kNumber);
+  out.reserve(3);
   out.byte(kind);
-  out.number(count);
-  for (size_t i = 0; i < count; i++) write_value(out, items[i], identities, cache);
+  size_t count_at = out.size();
+  out.byte(0);
+  out.byte(0);
+  size_t count = 0;
+  while (count < items.size() && count < kMaxListElements && out.size() < kMaxListBytes) {
+    write_value(out, items[count++], identities, cache);
+  }
+  static_assert(kMaxListElements < 1 << 14);
+  out.set(count_at, static_cast<uint8_t>(count | 0x80));
+  out.set(count_at + 1, static_cast<uint8_t>(count >> 7));
+  out.reserve(Bytes::kNumber);
+  out.number(items.size() - count);
 }
 
 void write_known(Bytes& out, const c10::IValue& value, Identities& identities, IdentityCache& cache) {
