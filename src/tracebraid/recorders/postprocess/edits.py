@@ -126,13 +126,13 @@ def own_frames(text: bytes | mmap.mmap, files: Iterable[bytes]) -> list[Edit]:
         if own_id and own_id[1] in callers:
             edits.append(Edit(frame.start(), frame.end(), b""))
         elif parent and parent[1] in callers:
-            caller, site = callers[parent[1]]
+            caller, call_site = callers[parent[1]]
             while caller in callers:
-                caller, site = callers[caller]
+                caller, call_site = callers[caller]
             edits.append(Edit(*parent.span(1), caller))
             called_from = _CALLED_FROM.search(text, *span)
             if called_from:
-                edits.append(Edit(*called_from.span(1), site))
+                edits.append(Edit(*called_from.span(1), call_site))
     return sorted(edits, key=lambda edit: edit.start)
 
 
