@@ -394,3 +394,25 @@ def test_lists_are_cut_where_pytorchs_recorder_cuts_them(tmp_path: Path) -> None
         (node,) = [node for node in nodes if node["name"] == "aten::split_with_sizes"]
         assert len(node["inputs"]["values"][1]) == 4097
         assert len(node["outputs"]["values"][0]) == 4097
+        # PyTorch's recorder says on standard error alone that it cut them.
+        assert node["at"].get("tracebraid_cut", 2 * 903) == 2 * 903
+
+
+def test_lists_within_lists_are_cut_where_the_record_is_long_and_the_rest_is_counted(tmp_path: Path) -> None:
+    library = torch.library.Library("tracebraid_lists", "DEF")
+    library.define("lists(int[] a, Tensor[] b, int[] c) -> Tensor")
+    library.impl("lists", lambda *_: torch.ones(1), "CompositeExplicitAutograd")
+    nested = [list(range(4000))] * 250
+
+    def work() -> None:
+        torch.ops.tracebraid_lists.lists([1] * 200_000, [torch.ones(1)] * 20_000, [1] * 10)
+        note = torch.autograd._record_function_with_args_enter("nested", nested, 7)
+        torch.autograd._record_function_with_args_exit(note)
+
+    path = tmp_path / "ours.json"
+    nodes = {node["name"]: node for node in record(path, work)}
+    cut = nodes["tracebraid_lists::lists"]["at"]["tracebraid_cut"]
+    assert cut == 200_000 - 4097 + 20_000 - 4097
+    written = nodes["nested"]["inputs"]["values"][0]
+    assert len(written) < 250
+    assert path.stat().st_size < 16 << 20

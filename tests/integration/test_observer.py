@@ -175,6 +175,28 @@ def test_compiled_code_and_the_modules_that_it_was_compiled_to(
     assert any("def call" in path.read_text() for path in folder.glob("*.py"))
 
 
+@pytest.mark.parametrize("collects", [True, False], ids=["collected", "not collected"])
+def test_inputs_of_integers_of_named_operators_are_saved(
+    make: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collects: bool
+) -> None:
+    monkeypatch.setenv("ENABLE_PYTORCH_EXECUTION_TRACE_SAVE_INTEGRAL_TENSOR_DATA", "aten::gather,aten::take")
+    observer = make().register_callback(tmp_path / "et.json")
+    observer.set_extra_resource_collection(collects)
+    values, index = torch.tensor([[1, 2], [3, 4]]), torch.tensor([[0, 0], [1, 0]])
+    observer.start()
+    torch.gather(values, 1, index)
+    torch.gather(values.float(), 1, index)
+    torch.mm(values, index)
+    observer.stop()
+    observer.unregister_callback()
+    first, second = (node["id"] for node in nodes_of(tmp_path / "et.json") if node["name"] == "aten::gather")
+    folder = tmp_path / "et_resources"
+    saved = {path.name: list(memoryview(path.read_bytes()).cast("q")) for path in folder.glob("*.dat")}
+    expected = {f"nid_{first}_tid_0.dat": [1, 2, 3, 4], f"nid_{first}_tid_1.dat": [0, 0, 1, 0]}
+    assert saved == ({**expected, f"nid_{second}_tid_1.dat": [0, 0, 1, 0]} if collects else {})
+    assert {path.name for path in tmp_path.iterdir()} == {"et.json", *([folder.name] if collects else [])}
+
+
 def test_extra_resources_have_a_folder_beside_the_file(observer: Any, tmp_path: Path) -> None:
     assert observer.get_resources_dir() is None
     observer.set_extra_resource_collection(True)

@@ -544,6 +544,7 @@ def _recorded(manifest: Mapping[str, Any], folder: str) -> Recorded | None:
         rank=manifest.get("rank", 0),
         steps=tuple(step for window in windows for step in window.get("steps", ())),
         steps_seen=manifest.get("steps_seen", 0),
+        counted_to_end=bool(manifest.get("counted_to_end", True)),
         counted_by=manifest.get("steps_counted_by", ""),
         loop=manifest.get("loop") or "",
         loops=tuple(manifest.get("loops") or ()),

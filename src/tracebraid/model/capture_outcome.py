@@ -124,6 +124,7 @@ class Recorded:
         folder: the folder of its process, relative to that of the capture; "" of the first process of the rank.
         ended_by: how its capture ended: `end`, an exception or a signal; None if the process was killed since.
         attempt: how often the program was started before.
+        counted_to_end: whether `steps_seen` has the steps of the whole program.
         died: how the processes of this rank ended that died before without a whole capture; None: killed.
     """
 
@@ -139,4 +140,5 @@ class Recorded:
     folder: str = ""
     ended_by: str | None = "end"
     attempt: int = 0
+    counted_to_end: bool = True
     died: tuple[str | None, ...] = ()

@@ -154,6 +154,7 @@ class ExecutionTraceObserver:
         finally:
             with suppress(OSError):
                 ended.path.unlink(missing_ok=True)
+            self._collect_tensors(ended, self.get_resources_dir())
 
     def rename(self, old: str, new: str) -> None:
         """Give the nodes of a name another one, when the file is written as JSON."""
@@ -165,6 +166,7 @@ class ExecutionTraceObserver:
         if ended is not None and ended.is_open:
             self._running = False
             ended.discard()
+            self._collect_tensors(ended, None)
 
     def start(self) -> None:
         """Record from now on, if registered."""
@@ -217,6 +219,14 @@ class ExecutionTraceObserver:
         if not self.resources_dir:
             self.resources_dir = resources.resources_dir(self.output_file_path, can_create) or ""
         return self.resources_dir or None
+
+    def _collect_tensors(self, ended: Recorder, folder: str | None) -> None:
+        with suppress(OSError):
+            resources.collect_tensors(ended.tensors, folder)
+            if ended.tensors.parent != ended.path.parent:
+                # PyTorch's recorder has folders for them, which are empty now.
+                ended.tensors.parent.rmdir()
+                ended.tensors.parent.parent.rmdir()
 
     def _finish(self, part: Path, target: Path) -> tuple[Finding, ...]:
         """Write the recorder's file, repaired, under its name; and a report beside it where there are findings."""

@@ -113,7 +113,7 @@ def recorded_texts(recorded: Sequence[Recorded], check: Check | None) -> list[st
 
 def _recorded_text(folder: str, ranks: Sequence[Recorded], check: Check | None) -> str:
     first = ranks[0]
-    at_least = "at least " if first.ended_by is None else ""
+    at_least = "at least " if first.ended_by is None or not first.counted_to_end else ""
     # A step that was interrupted inside the window is recorded, and has not ended.
     steps_seen = max(first.steps_seen, *(step + 1 for step in first.steps))
     words = [f"recorded {_steps(first.steps)} of {at_least}{steps_seen}"]

@@ -231,6 +231,36 @@ def test_without_a_caller_it_has_none() -> None:
     assert found[0]["args"]["Python parent id"] is None
 
 
+def frame_of_214(name: str, number: int, caller: int | None, called_from: str) -> str:
+    """As torch 2.14 writes frames: in another order, roots without a parent, and with the line of the call."""
+    parent = [] if caller is None else [f'"Python parent id": {caller}', f'"CallFrom": "{called_from}"']
+    args = ", ".join([f'"Python id": {number}', '"Ev Idx": 9', *parent])
+    return EVENT.format(cat="python_function", name=name, ts=number, args=args)
+
+
+def test_frames_of_torch_2_14_hang_under_their_caller_with_the_line_that_called_ours() -> None:
+    found = without_ours(
+        frame_of_214("train.py(3): train", 1, None, ""),
+        frame_of_214(f"{OURS}(113): step", 2, 1, "train.py:7"),
+        frame_of_214(f"{OURS}(120): _end", 3, 2, f"{OURS}:115"),
+        frame_of_214("torch/optim/adamw.py(9): step", 4, 3, f"{OURS}:121"),
+        frame_of_214("torch/nn/modules/module.py(5): __call__", 5, 1, "train.py:6"),
+        LAST,
+    )
+    assert [(one["args"].get("Python parent id"), one["args"].get("CallFrom")) for one in found] == [
+        (None, None),
+        (1, "train.py:7"),
+        (1, "train.py:6"),
+        (None, None),
+    ]
+
+
+def test_a_root_of_ours_of_torch_2_14_leaves_roots() -> None:
+    ours = frame_of_214(f"{OURS}(113): step", 2, None, "")
+    found = without_ours(ours, frame_of_214("user.py(1): f", 4, 2, f"{OURS}:115"), LAST)
+    assert (found[0]["args"]["Python parent id"], found[0]["args"]["CallFrom"]) == (None, "")
+
+
 def test_the_last_event_of_a_file_stays_so_that_it_is_json() -> None:
     assert len(without_ours(LAST, frame(f"{OURS}(113): step", 2, 1))) == 2
 

@@ -11,6 +11,7 @@ from tracebraid.model.op_schema import SUFFIX
 from tracebraid.recorders.backends.pytorch import TorchRecorder
 from tracebraid.recorders.native.library import load
 from tracebraid.recorders.native.recorder import NativeRecorder
+from tracebraid.recorders.postprocess.resources import saved_ops
 from tracebraid.recorders.session.settings import BACKENDS
 
 _MAX_REASON = 400
@@ -21,6 +22,8 @@ class Recorder(Protocol):
     """Common interface of both recorders, called in this order; `discard` at any time instead of `close`."""
 
     path: Path
+    tensors: Path
+    """What the paths of saved tensors begin with."""
 
     def open(self) -> None:
         """Get ready."""
@@ -73,7 +76,7 @@ def _in_a_line(error: Exception) -> str:
 def recorder(backend: str, path: Path, in_columns: bool = False) -> Recorder:
     """A recorder that writes to a path."""
     if backend == "native":
-        return NativeRecorder(path, in_columns=in_columns)
+        return NativeRecorder(path, in_columns=in_columns, saved_ops=saved_ops())
     if in_columns:
         raise CaptureError(
             f"PyTorch's recorder writes .json or .json.gz, and no {SUFFIX}; the native one does"

@@ -13,6 +13,7 @@ from pathlib import Path
 from tracebraid.errors import CaptureError, OutputError
 from tracebraid.recorders.backends.grace_period import wait_for_threads
 from tracebraid.recorders.needs_torch import torch
+from tracebraid.recorders.postprocess.resources import saved_ops
 
 _TAKEN = (
     "another ExecutionTraceObserver is registered in this process, and PyTorch has one recorder per process. "
@@ -30,6 +31,9 @@ class TorchRecorder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # PyTorch puts `_resources/` in the place of the last `.json` of a path, and takes that for a folder.
+        stem, _, rest = str(path).rpartition(".json")
+        self.tensors = Path(f"{stem}_resources", rest, "nid_")
 
     def open(self) -> None:
         """Register with PyTorch."""
@@ -40,6 +44,8 @@ class TorchRecorder:
             raise OutputError(str(self.path), "PyTorch cannot write there", "Choose another path")
         if not self.path.exists():
             raise CaptureError(_TAKEN)
+        if saved_ops():
+            self.tensors.parent.mkdir(parents=True, exist_ok=True)
         _PROCESS.hold(self)
 
     def start(self) -> None:

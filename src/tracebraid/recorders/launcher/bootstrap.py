@@ -56,8 +56,10 @@ class _Process:
             wait_for_edge=self.watch.wait_for_backward,
         )
         self._capture.loops = self._loops
+        self._capture.further_steps = self._further_steps
         self._place: Place | None = None
         self._loop: Loop | None = None
+        self._settled_at: int | None = None
         self._problem = ""
         self._noted: list[dict[str, Any]] = []
         self._own_capture = False
@@ -111,6 +113,8 @@ class _Process:
             self._noted = list(capture.windows)
             self.note("recording")
         self.watch.loops.has_all_windows = capture.is_complete
+        self._settled_at = loop.steps if capture.is_settled else None
+        capture.counts_to_end = not capture.is_settled or self.watch.settle()
 
     def _begin(self, loop: Loop) -> None:
         """The first step is over: it is step 0, and the next one is the first that could be recorded."""
@@ -159,6 +163,10 @@ class _Process:
     def _finish(self, ended_by: str) -> None:
         self._capture.finish(ended_by)
         self.note("ended")
+
+    def _further_steps(self) -> int:
+        """Steps of the followed loop that the capture has not seen, as the watch has settled."""
+        return 0 if self._loop is None or self._settled_at is None else self._loop.steps - self._settled_at
 
     def _loops(self) -> list[dict[str, Any]]:
         return self.watch.loops.summary()[:_LOOPS_SHOWN]

@@ -82,10 +82,8 @@ class Loops:
         loop = self._loop_of(owner, kind, thread)
         if len(loop.threads) < _KEPT:
             loop.threads.add(thread)
-        if self._of_one_thread and thread != loop.thread:
-            loop.steps_elsewhere += 1
+        if not self.count(loop, thread):
             return None
-        loop.steps += 1
         loop.since_followed += 1
         if loop is not self.followed:
             if not may_follow or not self._is_over(loop):
@@ -94,6 +92,18 @@ class Loops:
         for other in list(self._loops.values()):
             other.since_followed = 0
         return loop
+
+    def of_optimizers(self) -> dict[int, Loop]:
+        """The loops of optimizers, by the ids of these."""
+        return {of: loop for (of, kind), loop in self._loops.items() if kind is LoopKind.OPTIMIZER}
+
+    def count(self, loop: Loop, thread: int) -> bool:
+        """Count a step, and do nothing else; whether it is on a thread that counts."""
+        if self._of_one_thread and thread != loop.thread:
+            loop.steps_elsewhere += 1
+            return False
+        loop.steps += 1
+        return True
 
     def summary(self) -> list[dict[str, Any]]:
         """The loops, the most steps first; those of deleted objects of a class as one.

@@ -36,6 +36,8 @@ class StepWatch:
     optimizers step in its hooks, is reported when that pass is over: operators of the pass are open before, and
     warnings would reach the program as the pass's own. Steps within one backward pass are one.
 
+    Once all windows are recorded, `settle` leaves of this what a step of the program does not notice.
+
     What fails here or in `on_step` stops the watch, and never the program.
 
     Args:
@@ -61,6 +63,7 @@ class StepWatch:
         self._inside = threading.local()
         self._optimizers: list[weakref.ref[Any]] = []
         self._stopped = False
+        self._only_counted: dict[int, Loop] = {}
         self._counts_modules = False
         self._unwatch_modules: Callable[[], None] = _nothing
         self._unwatch_optimizers: Callable[[], None] = _nothing
@@ -89,6 +92,23 @@ class StepWatch:
         self._unwatch_optimizers()
         self._unwatch_backward()
 
+    def settle(self) -> bool:
+        """Watch only for what could still take over from the followed loop, whose windows are all recorded.
+
+        Return whether the steps of that loop are counted on: those of optimizers are, at a call each; calls of
+        modules are not, as each submodule would cost one.
+        """
+        followed = self.loops.followed
+        if followed is None or followed.kind is LoopKind.PLAIN_MODULE:
+            return True
+        self._unwatch_modules()
+        self._unwatch_backward()
+        self._unwatch_modules = self._unwatch_backward = _nothing
+        if followed.kind is LoopKind.OPTIMIZER:
+            self._unwatch_optimizers()
+            self._only_counted = self.loops.of_optimizers()
+        return bool(self._only_counted)
+
     def wait_for_backward(self) -> None:
         """Wait until no thread is inside a backward pass, for a second at most: one may wait for this thread."""
         wait_while(lambda: bool(self._in_backward))
@@ -108,6 +128,12 @@ class StepWatch:
             def step(*args: Any, **kwargs: Any) -> Any:
                 if torch.compiler.is_compiling():
                     return hooked(*args, **kwargs)
+                if self._only_counted:
+                    result = hooked(*args, **kwargs)
+                    loop = self._only_counted.get(id(args[0]))
+                    if loop is not None and loop.owner() is args[0]:
+                        self.loops.count(loop, get_ident())
+                    return result
                 with _Nested(self._inside, "optimizer") as outermost:
                     result = hooked(*args, **kwargs)
                 if outermost and not self._stopped:
@@ -201,6 +227,9 @@ class StepWatch:
             # From here on no call of a module is a step.
             self._unwatch_modules()
             self._unwatch_modules = _nothing
+        if self._unwatch_backward is _nothing:
+            # The windows of a module's loop are recorded, and there may be further ones now.
+            self._watch_backward()
         self._count(optimizer, LoopKind.OPTIMIZER, may_follow)
 
     def _module_called(self, module: Any) -> None:

@@ -64,7 +64,7 @@ def _try(torch: Any, folder: Path) -> None:
     except AttributeError:  # It is another library, which `library.load` refuses.
         return
     written = folder / "tried.json"
-    recording = library.tracebraid_open(os.fsencode(folder / "tried.spill"), 1 << 20, 0)
+    recording = library.tracebraid_open(os.fsencode(folder / "tried.spill"), 1 << 20, 0, b"", b"")
     library.tracebraid_switch(recording, 1)
     torch.ones(2).add(1)
     library.tracebraid_switch(recording, 0)

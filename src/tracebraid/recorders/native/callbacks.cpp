@@ -1,6 +1,7 @@
 // at::addGlobalCallback takes plain functions, without a pointer to data. PyTorch keeps them in each running operator
-// and calls them at its end, on any thread, also long after they were disabled. So each slot has a pair of functions,
-// which are registered once and stay; they find the slot's recorder under an EpochGuard.
+// and calls them at its end, on any thread, also long after they were removed. So each slot has a pair of functions of
+// its own, which find the slot's recorder under an EpochGuard. They are registered while they record and no longer:
+// PyTorch looks at each that is registered, enabled or not, for every node of a backward pass.
 #include "callbacks.h"
 
 #include <c10/util/Logging.h>
@@ -103,13 +104,13 @@ at::CallbackHandle add_callback(int number, std::integer_sequence<int, numbers..
 
 // Called with slots_mutex held.
 void enable(Slot& slot, bool enabled) {
-  if (slot.is_enabled == enabled) return;
+  bool is_enabled = slot.callback != at::INVALID_CALLBACK_HANDLE;
+  if (is_enabled == enabled) return;
   if (enabled) {
-    at::reenableCallback(slot.callback);
+    slot.callback = add_callback(static_cast<int>(&slot - slots.data()), std::make_integer_sequence<int, kSlots>());
   } else {
-    at::disableCallback(slot.callback);
+    at::removeCallback(std::exchange(slot.callback, at::INVALID_CALLBACK_HANDLE));
   }
-  slot.is_enabled = enabled;
 }
 
 }  // namespace
@@ -122,11 +123,6 @@ int attach(std::shared_ptr<Recorder> recorder) {
   for (int number = 0; number < kSlots; number++) {
     Slot& slot = slots[number];
     if (slot.owner != nullptr) continue;
-    if (slot.callback == at::INVALID_CALLBACK_HANDLE) {
-      slot.callback = add_callback(number, std::make_integer_sequence<int, kSlots>());
-      slot.is_enabled = true;
-      enable(slot, false);
-    }
     slot.recording_number.store(++recordings_so_far, std::memory_order_relaxed);
     slot.owner = std::move(recorder);
     slot.recorder.store(slot.owner.get(), std::memory_order_seq_cst);

@@ -39,7 +39,7 @@ void child() {
   for (Slot& slot : slots) {
     slot.recorder.store(nullptr);
     new (&slot.owner) std::shared_ptr<Recorder>();
-    if (slot.is_enabled) has_inherited_callbacks.store(true);
+    if (slot.callback != at::INVALID_CALLBACK_HANDLE) has_inherited_callbacks.store(true);
   }
   is_removing.store(false);
   new (&slots_mutex) std::mutex();
@@ -52,9 +52,8 @@ std::vector<at::CallbackHandle> take_inherited_callbacks() {
   std::lock_guard<std::mutex> lock(slots_mutex);
   if (!has_inherited_callbacks.exchange(false)) return inherited;
   for (Slot& slot : slots) {
-    if (slot.is_enabled && slot.owner == nullptr) {
-      slot.is_enabled = false;
-      inherited.push_back(slot.callback);
+    if (slot.callback != at::INVALID_CALLBACK_HANDLE && slot.owner == nullptr) {
+      inherited.push_back(std::exchange(slot.callback, at::INVALID_CALLBACK_HANDLE));
     }
   }
   return inherited;
@@ -74,7 +73,7 @@ void remove_inherited_callbacks() {
   if (inherited.empty()) return;
   is_removing.store(true);
   std::thread([inherited = std::move(inherited)] {
-    for (at::CallbackHandle callback : inherited) at::disableCallback(callback);
+    for (at::CallbackHandle callback : inherited) at::removeCallback(callback);
     is_removing.store(false);
   }).detach();
 }

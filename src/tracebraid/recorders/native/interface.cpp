@@ -6,7 +6,9 @@
 #include <ctime>
 #include <exception>
 #include <memory>
+#include <sstream>
 #include <string>
+#include <utility>
 
 #include "callbacks.h"
 #include "columns.h"
@@ -52,10 +54,14 @@ struct TracebraidCounts {
 
 const char* tracebraid_error() { return last_error.c_str(); }
 
-// Opens a recording, disabled at first. Null where all slots are in use.
-void* tracebraid_open(const char* spill_path, uint64_t memory_bytes, int integral_ranges) {
+// Opens a recording, disabled at first. Null where all slots are in use. `saved_ops`: names with a comma between them.
+void* tracebraid_open(const char* spill_path, uint64_t memory_bytes, int integral_ranges, const char* saved_ops,
+                      const char* saved_prefix) {
   try {
-    auto recorder = std::make_shared<Recorder>(Options{spill_path, memory_bytes, integral_ranges != 0});
+    Options options{spill_path, memory_bytes, integral_ranges != 0, {}, saved_prefix};
+    std::istringstream names(saved_ops);
+    for (std::string name; std::getline(names, name, ',');) options.saved_ops.insert(name);
+    auto recorder = std::make_shared<Recorder>(std::move(options));
     int slot = attach(recorder);
     if (slot < 0) {
       last_error = std::to_string(kSlots) + " recordings are open in this process, and there can be no more";

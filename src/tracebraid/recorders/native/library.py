@@ -136,7 +136,7 @@ def declare(library: ctypes.CDLL) -> None:
     pointer, text, number = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int
     library.tracebraid_error.restype = text
     library.tracebraid_open.restype = pointer
-    library.tracebraid_open.argtypes = [text, ctypes.c_uint64, number]
+    library.tracebraid_open.argtypes = [text, ctypes.c_uint64, number, text, text]
     library.tracebraid_switch.argtypes = [pointer, number]
     library.tracebraid_close.argtypes = [pointer, text, number, ctypes.POINTER(Counts)]
 

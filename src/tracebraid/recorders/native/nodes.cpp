@@ -75,6 +75,8 @@ class NodeReader {
     uint8_t exit_flags = exit == nullptr ? 0 : decode_exit(node, reader_of(*exit));
     if (exit == nullptr) node.more.push_back({"tracebraid_end", false, true, "open"});
     if (exit_flags & kRaised) node.more.push_back({"tracebraid_end", false, true, "raised"});
+    std::string cut = std::to_string(node.cut);
+    if (node.cut != 0) node.more.push_back({"tracebraid_cut", true, false, cut});
     consume_(node);
     written_.nodes++;
     written_.raised += (exit_flags & kRaised) != 0;
@@ -98,7 +100,7 @@ class NodeReader {
     }
     node.seq_id = reader.signed_number();
     node.fw_tid = reader.number();
-    node.inputs = take_values(reader);
+    node.inputs = take_values(reader, node.cut);
     if (flags & kRanges) node.tensor_range = reader.text();
     if (flags & kKernel) {
       node.kernel_backend = reader.text();
@@ -112,7 +114,7 @@ class NodeReader {
     reader.byte();
     uint8_t flags = reader.byte();
     reader.number();
-    node.outputs = take_values(reader);
+    node.outputs = take_values(reader, node.cut);
     if (flags & kComms) add_attributes(node, reader);
     return flags;
   }

@@ -45,6 +45,7 @@ struct Node {
   std::string_view op_schema, kernel_backend, kernel_file, tensor_range;
   ByteReader inputs{nullptr, 0}, outputs{nullptr, 0};  // the number of values, and the values
   std::optional<int64_t> stream;                       // of a generated kernel: one more input
+  uint64_t cut = 0;                                    // elements of their lists that were not written
   std::vector<Attribute> more;
 };
 

@@ -30,8 +30,8 @@ enum ExitFlag : uint8_t { kRaised = 1, kComms = 2 };
 
 enum Value : uint8_t {
   kTensor = 1,  // flags, dtype, id, [storage, offset (signed), numel, device, index (signed)], [sizes], [strides]
-  kList,        // count, values
-  kTuple,       // count, values
+  kList,        // count (two bytes), values, how many more it has
+  kTuple,       // likewise
   kInt,         // signed
   kDouble,      // real
   kTrue,
@@ -46,5 +46,7 @@ enum TensorFlag : uint8_t { kHasStorage = 1, kHasSizes = 2, kHasStrides = 4 };
 
 // Longer lists are cut to this many elements, as PyTorch's recorder does.
 constexpr uint64_t kMaxListElements = 4097;
+// Lists within lists are cut too where a record has reached this many bytes: some 300,000 numbers.
+constexpr uint64_t kMaxListBytes = 1 << 20;
 
 }  // namespace tracebraid

@@ -59,6 +59,9 @@ void Recorder::enter(const at::RecordFunction& function, ThreadLog*& own_log) {
       out.text(ranges);
     }
   }
+  if (!options_.saved_ops.empty() && options_.saved_ops.count(function.name()) != 0) {
+    save_integers(options_.saved_prefix + std::to_string(function_node(rf_id)) + "_tid_", function.inputs());
+  }
   // Reading keyword inputs copies a map, and neither operators nor nodes of autograd have any.
   if (!is_operator && function.seqNr() < 0 && write_kernel(out, function)) flags |= kKernel;
   if (is_operator && write_process_group(out, own_values(function.inputs(), function.num_inputs()))) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "bytes.h"
@@ -23,6 +24,8 @@ struct Options {
   std::string spill_path;
   size_t memory_bytes = 0;
   bool integral_ranges = false;
+  std::unordered_set<std::string> saved_ops;  // of these the inputs of integers are written to files
+  std::string saved_prefix;                   // what the names of those begin with
 };
 
 // Shared by all threads that record and the thread that ends the recording, which frees it after a grace period

@@ -26,11 +26,20 @@ class NativeRecorder:
         path: the file that `close` writes.
         memory_bytes: how much to keep in memory.
         in_columns: whether it is written as `.arrow.zip` (`model.et_arrow`), not as JSON.
+        saved_ops: operators whose inputs of integers are written to files, with a comma between them.
     """
 
-    def __init__(self, path: Path, memory_bytes: int = MEMORY_BYTES, in_columns: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        memory_bytes: int = MEMORY_BYTES,
+        in_columns: bool = False,
+        saved_ops: bytes = b"",
+    ) -> None:
         self.path = path
+        self.tensors = path.with_name(f"{path.name}.nid_")
         self._in_columns = in_columns
+        self._saved_ops = saved_ops
         self.counts = library.Counts()
         self._memory_bytes = memory_bytes
         self._library = library.load()
@@ -41,7 +50,9 @@ class NativeRecorder:
         """Get ready to record; this costs nothing until `start`."""
         spill = self.path.with_suffix(".spill")
         ranges = os.environ.get(_RANGES, "0") != "0"
-        self._recording = self._library.tracebraid_open(os.fsencode(spill), self._memory_bytes, ranges)
+        self._recording = self._library.tracebraid_open(
+            os.fsencode(spill), self._memory_bytes, ranges, self._saved_ops, os.fsencode(self.tensors)
+        )
         if not self._recording:
             raise CaptureError(f"the native recorder cannot start: {self._error()}")
         self._pid = getpid()

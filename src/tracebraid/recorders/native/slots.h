@@ -23,8 +23,7 @@ struct Slot {
   std::atomic<uint64_t> recording_number{0};
   // Guarded by slots_mutex:
   std::shared_ptr<Recorder> owner;  // set while the slot is taken; reset after the grace period
-  at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
-  bool is_enabled = false;
+  at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;  // set while PyTorch has it
 };
 
 // Never destroyed: threads may run operators while the process ends.

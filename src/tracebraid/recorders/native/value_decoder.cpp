@@ -68,10 +68,12 @@ void add_items(Lists& lists, ByteReader& reader, const char* type) {
     if (i != 0) lists.comma();
     add_value(lists, reader);
   }
+  reader.number();
   lists.close();
 }
 
-void skip(ByteReader& reader) {
+// Skips a value, and returns how many elements of its lists were not written.
+uint64_t skip(ByteReader& reader) {
   switch (reader.byte()) {
     case kTensor: {
       uint8_t flags = reader.byte();
@@ -86,22 +88,24 @@ void skip(ByteReader& reader) {
         uint64_t count = flags & dimensions ? reader.number() : 0;
         for (uint64_t i = 0; i < count; i++) reader.number();
       }
-      return;
+      return 0;
     }
     case kList:
-    case kTuple:
-      for (uint64_t count = reader.number(); count > 0; count--) skip(reader);
-      return;
-    case kInt: reader.number(); return;
-    case kDouble: reader.real(); return;
+    case kTuple: {
+      uint64_t cut = 0;
+      for (uint64_t count = reader.number(); count > 0; count--) cut += skip(reader);
+      return cut + reader.number();
+    }
+    case kInt: reader.number(); return 0;
+    case kDouble: reader.real(); return 0;
     case kTrue:
     case kFalse:
-    case kNone: return;
+    case kNone: return 0;
     case kDevice:
       reader.byte();
       reader.number();
-      return;
-    default: reader.text();
+      return 0;
+    default: reader.text(); return 0;
   }
 }
 
@@ -137,9 +141,9 @@ void add_values(Lists& lists, ByteReader reader) {
   }
 }
 
-ByteReader take_values(ByteReader& reader) {
+ByteReader take_values(ByteReader& reader, uint64_t& cut) {
   ByteReader after = reader;
-  for (uint64_t count = after.number(); count > 0; count--) skip(after);
+  for (uint64_t count = after.number(); count > 0; count--) cut += skip(after);
   return reader.sub_reader(static_cast<size_t>(after.next() - reader.next()));
 }
 

@@ -57,7 +57,8 @@ void add_value(Lists& lists, ByteReader& reader);
 // The values of a function, each type between quotes. An empty reader has none.
 void add_values(Lists& lists, ByteReader reader);
 
-// A reader of the number of a function's values and the values; they are skipped in `reader`.
-ByteReader take_values(ByteReader& reader);
+// A reader of the number of a function's values and the values; they are skipped in `reader`. Adds to `cut` how many
+// elements of their lists were not written.
+ByteReader take_values(ByteReader& reader, uint64_t& cut);
 
 }  // namespace tracebraid

@@ -1,6 +1,7 @@
 #include "value_encoder.h"
 
 #include <algorithm>
+#include <fstream>
 
 #include <ATen/ops/aminmax.h>
 #include <ATen/record_function.h>
@@ -63,11 +64,20 @@ void write_tensor(Bytes& out, const at::Tensor& tensor, Identities& identities, 
 
 template <typename Items>
 void write_list(Bytes& out, Value kind, const Items& items, Identities& identities, IdentityCache& cache) {
-  size_t count = kind == kList ? std::min<size_t>(items.size(), kMaxListElements) : items.size();
-  out.reserve(1 + Bytes::kNumber);
+  out.reserve(3);
   out.byte(kind);
-  out.number(count);
-  for (size_t i = 0; i < count; i++) write_value(out, items[i], identities, cache);
+  size_t count_at = out.size();
+  out.byte(0);
+  out.byte(0);
+  size_t count = 0;
+  while (count < items.size() && count < kMaxListElements && out.size() < kMaxListBytes) {
+    write_value(out, items[count++], identities, cache);
+  }
+  static_assert(kMaxListElements < 1 << 14);
+  out.set(count_at, static_cast<uint8_t>(count | 0x80));
+  out.set(count_at + 1, static_cast<uint8_t>(count >> 7));
+  out.reserve(Bytes::kNumber);
+  out.number(items.size() - count);
 }
 
 void write_known(Bytes& out, const c10::IValue& value, Identities& identities, IdentityCache& cache) {
@@ -106,18 +116,30 @@ bool has_readable_integers(const at::Tensor& tensor) {
          c10::isIntegralType(tensor.scalar_type(), /*includeBool=*/false) && tensor.numel() > 0;
 }
 
-void add_ranges(std::string& ranges, const c10::IValue& value, size_t& tensors) {
+// Calls `action` with each tensor of integers in a value, and its number among all tensors.
+template <typename Action>
+void visit_integers(const c10::IValue& value, size_t& tensors, const Action& action) {
   if (value.isTensor()) {
     const at::Tensor& tensor = value.toTensor();
     size_t number = tensors++;
-    if (!has_readable_integers(tensor)) return;
-    auto [smallest, largest] = at::aminmax(tensor);
-    ranges += (ranges.empty() ? "{\"" : ",\"") + std::to_string(number) + "\":[" +
-              std::to_string(smallest.item<int64_t>()) + "," + std::to_string(largest.item<int64_t>()) + "]";
+    if (has_readable_integers(tensor)) action(tensor, number);
   } else if (value.isList()) {
-    for (const c10::IValue& item : value.toListRef()) add_ranges(ranges, item, tensors);
+    for (const c10::IValue& item : value.toListRef()) visit_integers(item, tensors, action);
   } else if (value.isTuple()) {
-    for (const c10::IValue& item : value.toTupleRef().elements()) add_ranges(ranges, item, tensors);
+    for (const c10::IValue& item : value.toTupleRef().elements()) visit_integers(item, tensors, action);
+  }
+}
+
+// The same for several values. Operators that `action` runs are not recorded.
+template <typename Action>
+void visit_integers(Values values, const Action& action) {
+  size_t tensors = 0;
+  try {
+    at::DisableRecordFunctionGuard unrecorded;
+    c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+    for (const c10::IValue& value : values) visit_integers(value, tensors, action);
+  } catch (const std::exception&) {
+    // No kernel for this type or device: what there is so far is right.
   }
 }
 
@@ -139,15 +161,22 @@ void write_value(Bytes& out, const c10::IValue& value, Identities& identities, I
 
 std::string integral_ranges(Values values) {
   std::string ranges;
-  size_t tensors = 0;
-  try {
-    at::DisableRecordFunctionGuard unrecorded;
-    c10::impl::ExcludeDispatchKeyGuard below_autograd(c10::autograd_dispatch_keyset_with_ADInplaceOrView);
-    for (const c10::IValue& value : values) add_ranges(ranges, value, tensors);
-  } catch (const std::exception&) {
-    // No kernel for this type or device: the ranges so far are right.
-  }
+  visit_integers(values, [&](const at::Tensor& tensor, size_t number) {
+    auto [smallest, largest] = at::aminmax(tensor);
+    ranges += (ranges.empty() ? "{\"" : ",\"") + std::to_string(number) + "\":[" +
+              std::to_string(smallest.item<int64_t>()) + "," + std::to_string(largest.item<int64_t>()) + "]";
+  });
   return ranges.empty() ? ranges : ranges + "}";
+}
+
+void save_integers(const std::string& prefix, Values values) {
+  visit_integers(values, [&](const at::Tensor& tensor, size_t number) {
+    // In the order of the memory, as PyTorch has it, where that has each number once.
+    at::Tensor dense = tensor.is_non_overlapping_and_dense() ? tensor : tensor.contiguous();
+    at::Tensor read = dense.cpu();
+    std::ofstream file(prefix + std::to_string(number) + ".dat", std::ios::binary);
+    file.write(static_cast<const char*>(read.data_ptr()), static_cast<std::streamsize>(read.nbytes()));
+  });
 }
 
 }  // namespace tracebraid

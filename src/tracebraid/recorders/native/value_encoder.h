@@ -21,4 +21,7 @@ void write_value(Bytes& out, const c10::IValue& value, Identities& identities, I
 // {"0":[0,9]}, counted over all tensors; empty where there is none. Reads the tensors' data.
 std::string integral_ranges(Values values);
 
+// Writes the numbers of each tensor of integers among values, as PyTorch does: to `<prefix><number>.dat`.
+void save_integers(const std::string& prefix, Values values);
+
 }  // namespace tracebraid

@@ -82,9 +82,13 @@ def _escaped(name: bytes) -> bytes:
 
 
 _FRAME = re.compile(
-    rb'\{\s*"ph": "X",\s*"cat": "python_function",\s*"name": "(?P<name>[^\n]*)",\s*"pid": [^{}]*"args": \{[^{}]*?'
-    rb'"Python parent id": (?P<parent>\d+|null),[^{}]*?"Python id": (?P<id>\d+)[^{}]*\}\s*\}(?P<next>,\s*)?'
+    rb'\{\s*"ph": "X",\s*"cat": "python_function",\s*"name": "(?P<name>[^\n]*)",\s*"pid": [^{}]*'
+    rb'"args": \{(?P<args>[^{}]*)\}\s*\}(?P<next>,\s*)?'
 )
+# In any order. From torch 2.14 on, roots have no parent id, and the others say where they are called.
+_ID = re.compile(rb'"Python id": (\d+)')
+_PARENT = re.compile(rb'"Python parent id": (\d+|null)')
+_CALLED_FROM = re.compile(rb'"CallFrom": ("[^"\n]*")')
 _LINE = re.compile(rb"\(\d+\): ")
 
 
@@ -106,23 +110,30 @@ def own_frames(text: bytes | mmap.mmap, files: Iterable[bytes]) -> list[Edit]:
     """Make edits that remove the frames of some files, and attach their callees to their callers."""
     known = frozenset(files)
     frames = list(_FRAME.finditer(text))
-    callers: dict[bytes, bytes] = {}
+    callers: dict[bytes, tuple[bytes, bytes]] = {}
     for frame in frames:
         line = _LINE.search(frame["name"])
-        if line and frame["next"] and frame["name"][: line.start()] in known:
-            callers[frame["id"]] = frame["parent"]
+        own_id = _ID.search(frame["args"])
+        if own_id and line and frame["next"] and frame["name"][: line.start()] in known:
+            parent, site = _PARENT.search(frame["args"]), _CALLED_FROM.search(frame["args"])
+            callers[own_id[1]] = parent[1] if parent else b"null", site[1] if site else b'""'
     if not callers:
         return []
     edits = []
     for frame in frames:
-        if frame["id"] in callers:
+        span = frame.span("args")
+        own_id, parent = _ID.search(text, *span), _PARENT.search(text, *span)
+        if own_id and own_id[1] in callers:
             edits.append(Edit(frame.start(), frame.end(), b""))
-        elif frame["parent"] in callers:
-            caller = frame["parent"]
+        elif parent and parent[1] in callers:
+            caller, call_site = callers[parent[1]]
             while caller in callers:
-                caller = callers[caller]
-            edits.append(Edit(*frame.span("parent"), caller))
-    return edits
+                caller, call_site = callers[caller]
+            edits.append(Edit(*parent.span(1), caller))
+            called_from = _CALLED_FROM.search(text, *span)
+            if called_from:
+                edits.append(Edit(*called_from.span(1), call_site))
+    return sorted(edits, key=lambda edit: edit.start)
 
 
 def merged(edits: Iterable[Edit], removals: Iterable[Edit]) -> list[Edit]:

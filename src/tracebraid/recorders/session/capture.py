@@ -75,6 +75,8 @@ class Capture(ContextDecorator):
         self.rank = 0
         self.checked: Check | None = None
         self.loops: Callable[[], list[dict[str, Any]]] = list
+        self.further_steps: Callable[[], int] = lambda: 0
+        self.counts_to_end = True
         self.ended_by: str | None = None
         self.is_guest = is_guest
         self.has_stopped_for_other = False
@@ -157,6 +159,9 @@ class Capture(ContextDecorator):
             raise CaptureError("step() belongs inside `with tracebraid.capture(...) as cap:`")
         if not self._is_active:
             return
+        if self._recording.progress.is_settled:
+            self._recording.progress.steps_seen += 1
+            return
         with self._termination.held():
             if self._recording.step():
                 # The manifest is written now, as the process may be killed later.
@@ -215,7 +220,7 @@ class Capture(ContextDecorator):
     @property
     def steps_seen(self) -> int:
         """Return how many steps have ended."""
-        return self._recording.progress.steps_seen
+        return self._recording.progress.steps_seen + self.further_steps()
 
     @property
     def steps_counted_by(self) -> str:
@@ -226,6 +231,11 @@ class Capture(ContextDecorator):
     def is_complete(self) -> bool:
         """Return whether all windows are recorded and written."""
         return self._recording.progress.is_complete and self._recording.progress.has_files
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether it is complete, and the steps that are compared with the recorded ones are over too."""
+        return self.is_complete and self._recording.progress.is_settled
 
     @property
     def manifest_path(self) -> Path:
@@ -315,6 +325,7 @@ class Capture(ContextDecorator):
     def _write_manifest(self, ended_by: str | None) -> None:
         ending = {
             "steps_seen": self.steps_seen,
+            "counted_to_end": self.counts_to_end,
             "steps_counted_by": self.steps_counted_by,
             "loop": self._recording.progress.counted.name or None,
             "ended_by": ended_by,

@@ -8,6 +8,9 @@ from typing import Any
 from tracebraid.recorders.session.overhead import StepTimes
 from tracebraid.recorders.session.schedule import Action, Schedule
 
+_STEPS_AFTER = 8
+"""Steps after the last window that are timed, to compare recorded steps with; later ones are only counted."""
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -78,7 +81,12 @@ class Progress:
     @property
     def is_complete(self) -> bool:
         """Return whether this step is after the last window."""
-        return self._position >= self._schedule.skip_first + self._schedule.repeat * self._schedule.cycle
+        return self._position >= self._schedule.steps
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether this step is only counted: nothing opens, closes or is timed any more."""
+        return self._position >= self._schedule.steps + _STEPS_AFTER
 
     @property
     def has_files(self) -> bool:

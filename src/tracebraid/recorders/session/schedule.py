@@ -56,6 +56,11 @@ class Schedule:
         return self.wait + self.warmup + self.active
 
     @property
+    def steps(self) -> int:
+        """Steps up to the end of the last window."""
+        return self.skip_first + self.repeat * self.cycle
+
+    @property
     def traced(self) -> int:
         """Steps of a window, with its warm-up."""
         return self.warmup + self.active

@@ -454,6 +454,54 @@ def test_optimizers_that_were_in_use_count_no_more_once_it_stops(
     assert steps == ["optimizer"]
 
 
+def our_calls(action: Callable[[], object]) -> int:
+    """How many functions of ours an action calls."""
+    ours: list[str] = []
+
+    def note(frame: Any, event: str, _: object) -> None:
+        if event == "call" and "tracebraid/recorders" in frame.f_code.co_filename:
+            ours.append(frame.f_code.co_name)
+
+    sys.setprofile(note)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return len(ours)
+
+
+def test_once_it_settles_a_step_of_an_optimizer_is_counted_and_costs_two_calls(
+    watch: StepWatch, optimizer_class: type[Any], steps: list[str]
+) -> None:
+    optimizer, ours = optimizer_class(), of_torch()
+    optimizer.step()
+    assert watch.settle()
+    assert not set(ours) & set(of_torch())
+    assert our_calls(optimizer.step) == 2
+    assert steps == ["optimizer"]
+    assert [loop["steps"] for loop in watch.loops.summary()] == [2]
+
+
+def test_once_it_settles_calls_of_modules_cost_nothing_until_an_optimizer_steps(
+    watch: StepWatch, module: Any, optimizer_class: type[Any], steps: list[str]
+) -> None:
+    call(module)
+    assert not watch.settle()
+    assert our_calls(lambda: call(module, 3)) == 0
+    assert our_calls(lambda: torch.ones(1, requires_grad=True).backward()) == 0
+    optimizer_class().step()
+    assert our_calls(lambda: torch.ones(1, requires_grad=True).backward()) > 0
+    assert steps == ["module", "optimizer"]
+
+
+def test_it_does_not_settle_on_modules_without_parameters(watch: StepWatch, steps: list[str]) -> None:
+    """A transform of the data may be called often before the model is."""
+    call(torch.nn.ReLU())
+    assert watch.settle()
+    call(torch.nn.Linear(3, 3))
+    assert steps == ["module", "module"]
+
+
 @pytest.mark.parametrize("stops", [True, False], ids=["stopped", "optimizer"])
 def test_what_the_program_wraps_around_the_watch_stays(
     monkeypatch: pytest.MonkeyPatch,
