@@ -7,6 +7,7 @@ from enum import Enum
 from tracebraid.model.column import Column, Kind, Table
 
 START_UP = "start-up (first use of the device)"
+"""Name of calls that create the device's context and load its kernels, once."""
 
 
 class StepCause(Enum):
