@@ -40,7 +40,7 @@ class PickledFromTheLast:
 def opened_by(engine: object) -> Iterator[None]:
     """Every job that is opened meanwhile has this engine, those of commands too."""
     with (
-        mock.patch("tracebraid.api.engine_of", return_value=engine),
+        mock.patch("tracebraid.cli.job_options.engine_of", return_value=engine),
         mock.patch("tracebraid.api.traces.engine_of", return_value=engine),
     ):
         yield

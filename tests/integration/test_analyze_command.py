@@ -173,7 +173,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_the_traces_are_read(
 ) -> None:
     (tmp_path / "there.csv").write_text("mine")
     (tmp_path / "folder").mkdir()
-    monkeypatch.setattr("tracebraid.api.open", pytest.fail)
+    monkeypatch.setattr("tracebraid.open", pytest.fail)
     done = run("analyze", "kernels", steps, "--csv", "-o", tmp_path / target)
     assert (done.returncode, done.stdout) == (1, "")
     assert target in done.stderr

@@ -56,6 +56,17 @@ def test_people_see_the_steps_the_segments_and_where_they_are(job: Path) -> None
         assert part in done.stdout
 
 
+def test_a_path_on_a_thread_of_which_nothing_was_recorded_says_so(tmp_path: Path) -> None:
+    """It is explained by no cause, though nothing of it is residual."""
+    events = [op(f"ProfilerStep#{step}", 1000 * step, 990, cat="user_annotation") for step in range(3)]
+    events += [op("aten::mm", 1000 * step + 10, 100) for step in range(3)]
+    path = write(tmp_path / "kineto_trace_0.json", kineto_text(events))
+    said = "is a thread outside of all that was recorded"
+    assert said in run("critical-path", path).stdout
+    busy = [op("aten::mm", 1000 * step + 200, 700) for step in range(3)]
+    assert said not in run("critical-path", write(path, kineto_text([*events, *busy]))).stdout
+
+
 def test_commands_that_come_next_have_the_path_that_was_given(job: Path, tmp_path: Path) -> None:
     folder = tmp_path / "my job"
     folder.symlink_to(job)

@@ -223,8 +223,10 @@ def unusable_durations(linked: LinkedTrace) -> pl.DataFrame:
 _MISSING_SHARE = 0.01
 """Share of a step's launches without work from which on it is doubtful: below, its figures hardly change. In sound
 traces every launch has its work."""
-_MOST = 0.25
-"""Share from which the step's device events count as missing: its times and savings would be off by as much."""
+_MUCH, _MOST = 0.25, 0.5
+"""Share from which the step's device events count as missing, as its times and savings would be off by as much: of
+`_LEAST` launches and more the lower."""
+_LEAST = 2
 
 _SAME_OPS = 0.05
 """Maximum relative difference in the number of ops between steps with the same work."""
@@ -249,7 +251,8 @@ def missing_work(linked: LinkedTrace) -> pl.DataFrame:
 def _of_launches(linked: LinkedTrace) -> pl.DataFrame:
     calls = _without_cut_off(expected_work(linked), linked)
     lost = ~pl.col("has_work")
-    most = pl.col("count") >= _MOST * pl.col("launches")
+    share, count = pl.col("count") / pl.col("launches"), pl.col("count")
+    most = (share >= _MOST) | ((share >= _MUCH) & (count >= _LEAST))
     # In no step are few launches, before and behind the steps: they count among those of the whole trace.
     of_all = pl.when(pl.col("step").is_null()).then(calls.height).otherwise("launches")
     earliest = (

@@ -15,6 +15,7 @@ import polars as pl
 from tracebraid.analysis.antipatterns.catalog import job_detectors
 from tracebraid.analysis.catalog import job_analyses, rank_analyses
 from tracebraid.analysis.collectives.members import members
+from tracebraid.analysis.gaps import unseen_communication
 from tracebraid.analysis.metrics.catalog import built_in_metrics
 from tracebraid.analysis.metrics.memory import memory_of_devices
 from tracebraid.analysis.metrics.metrics import measured_steps
@@ -128,6 +129,7 @@ def stored_questions(events: int) -> dict[str, _Question]:
     stored = {Stored.ALWAYS}
     found: dict[str, _Question] = {
         "rank_facts": rank_facts,
+        "unseen_communication": unseen_communication,
         **{has_key(need): has for need, has in HAS.items()},
     }
     if events > _MANY_EVENTS:

@@ -62,7 +62,7 @@ class Need(Enum):
     KNOWN_OPS = (
         "known ops",
         "no op of the trace is one of PyTorch's, whose costs and effects are known",
-        "Capture without renaming ops (`aten::mm`)",
+        "Formulas and rules are for those (`aten::mm`), and not for ops of other names",
     )
     DEVICE_WORK = (
         "device work",

@@ -203,8 +203,8 @@ RULES: tuple[Rule, ...] = (
     Rule("Userbuffers", _KERNEL, r"userbuffers_", _YES),
     Rule("DeepEP", _KERNEL, r"deep_ep::|^_ZN7deep_ep", _YES, _ALL_TO_ALL),
     # UCCL's, Hybrid-EP and their like: expert parallelism by nodes, in a namespace of its own.
-    Rule("expert parallelism", _KERNEL, r"\w*ep::\w*(?:inter|intra)_?node", _YES, _ALL_TO_ALL),
-    Rule("expert parallelism", _KERNEL, r"\bhybrid_ep::\w*(?:dispatch|combine)", _YES, _ALL_TO_ALL),
+    Rule("expert parallelism", _KERNEL, r"ep::(?:inter|intra)_?node", _YES, _ALL_TO_ALL),
+    Rule("expert parallelism", _KERNEL, r"\bhybrid_ep::\w{0,40}(?:dispatch|combine)", _YES, _ALL_TO_ALL),
     Rule("MORI", _KERNEL, r"\bmori::|Ep(?:Dispatch|Combine)\w{0,40}Kernel", _YES, _ALL_TO_ALL),
     Rule("pplx", _KERNEL, r"\bpplx::", _YES, _ALL_TO_ALL),
     Rule("PyTorch", _KERNEL, r"(?:one|two)_shot_all_reduce|hybridCubeMeshAllReduce", _YES, _ALL_REDUCE),
@@ -293,7 +293,7 @@ _TYPES: tuple[tuple[str, CollectiveType], ...] = (
     (r"reduce_?scatter", _TYPE.REDUCE_SCATTER),
     (r"all_?gather|fcollect", _TYPE.ALL_GATHER),
     (
-        r"all_?to_?all|alltoallv?|all2all|a2a|deep_ep|\w*ep::\w*(?:inter|intra)_?node|\bhybrid_ep::|\bmori::|ep(?:dispatch|combine)|\bpplx::",
+        r"all_?to_?all|alltoallv?|all2all|a2a|deep_ep|ep::(?:inter|intra)_?node|\bhybrid_ep::|\bmori::|ep(?:dispatch|combine)|\bpplx::",
         _TYPE.ALL_TO_ALL,
     ),
     (

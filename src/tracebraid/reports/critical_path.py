@@ -16,6 +16,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import CriticalPath, Residual, SegmentKind
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, percent, ranges
+from tracebraid.model.step import PROFILER_STEP
 from tracebraid.reports.breakdown_bars import bar
 from tracebraid.reports.error_lines import error_lines
 from tracebraid.reports.fitted_table import Head, fitted_table
@@ -272,18 +273,19 @@ def _head_lines(path: CriticalPath) -> list[str]:
     lines.append(
         f"On the path {percent(waiting)} is waits and latencies in which nothing is computed or moved."
     )
-    if (bare := _bare_share(path)) > _NOTABLE_BARE:
+    is_step = as_text("name").str.starts_with(PROFILER_STEP) | (as_text("kind") == SegmentKind.THREAD.value)
+    if (bare := _bare_share(path, is_step)) > _NOTABLE_BARE:
         lines.append(
-            f"{percent(bare)} of it is a thread outside of all ops, calls and frames: the trace shows that it takes "
-            "this time, and not for what."
+            f"{percent(bare)} of it is a thread outside of all that was recorded: the trace shows that it takes this "
+            "time, and not for what."
         )
     return [*lines, *error_lines(path.replay_error)]
 
 
-def _bare_share(path: CriticalPath) -> float:
-    """How much of the path is a thread outside of all that was recorded, 0 to 1."""
+def _bare_share(path: CriticalPath, counts: pl.Expr) -> float:
+    """How much of the path is a thread outside of all ops, calls and frames, 0 to 1; of the segments that count."""
     span = int(path.steps.get_column("span_ns").sum())
-    bare = path.segments.filter(as_text("kind").is_in(_BARE)).get_column("duration_ns").sum()
+    bare = path.segments.filter(as_text("kind").is_in(_BARE) & counts).get_column("duration_ns").sum()
     return int(bare) / span if span else 0.0
 
 
@@ -305,7 +307,7 @@ def _next_lines(path: CriticalPath, given: str) -> list[str]:
         lines.append(
             f"  tracebraid check {given}   whether the capture misses data that would explain the residuals"
         )
-    if _bare_share(path) > _NOTABLE_BARE:
+    if _bare_share(path, pl.lit(value=True)) > _NOTABLE_BARE:
         lines.append("  tracebraid capture --stacks ...   stacks show what the thread does outside of ops")
     if path.rank is None and len(path.ranks) > 1:
         slow = path.segments.group_by("rank").agg(pl.col("duration_ns").sum()).drop_nulls("rank")

@@ -24,7 +24,14 @@ from tracebraid.model.analysis import Analysis, Answer, Family, Need
 from tracebraid.model.file_info import DeviceSource
 from tracebraid.model.linked_trace import LinkedTrace
 
-OF_OTHERS = (Need.LOST, Need.KNOWN_OPS, Need.LAUNCHES, Need.KNOWN_KERNELS, Need.KNOWN_CALLS)
+OF_OTHERS = (
+    Need.LOST,
+    Need.KNOWN_OPS,
+    Need.LAUNCHES,
+    Need.KNOWN_KERNELS,
+    Need.KNOWN_CALLS,
+    Need.KNOWN_COMMUNICATION,
+)
 """Facts about ops, calls and work: a trace without any lacks those, and not these."""
 
 

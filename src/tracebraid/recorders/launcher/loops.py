@@ -80,8 +80,6 @@ class Loops:
     def stepped(self, owner: object, kind: LoopKind, thread: int, may_follow: bool = True) -> Loop | None:
         """Count a step; returns its loop, if that is the followed one."""
         loop = self._loop_of(owner, kind, thread)
-        if len(loop.threads) < _KEPT:
-            loop.threads.add(thread)
         if not self.count(loop, thread):
             return None
         loop.since_followed += 1
@@ -99,6 +97,8 @@ class Loops:
 
     def count(self, loop: Loop, thread: int) -> bool:
         """Count a step, and do nothing else; whether it is on a thread that counts."""
+        if len(loop.threads) < _KEPT:
+            loop.threads.add(thread)
         if self._of_one_thread and thread != loop.thread:
             loop.steps_elsewhere += 1
             return False

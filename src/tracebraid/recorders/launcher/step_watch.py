@@ -95,8 +95,8 @@ class StepWatch:
     def settle(self) -> bool:
         """Watch only for what could still take over from the followed loop, whose windows are all recorded.
 
-        Return whether the steps of that loop are counted on: those of optimizers are, at a call each; calls of
-        modules are not, as each submodule would cost one.
+        Return whether the steps of that loop are counted on. Those of optimizers cost a call each, and so do the calls
+        of a module itself, and not of its submodules; a class with a `__call__` of its own is counted no further.
         """
         followed = self.loops.followed
         if followed is None or followed.kind is LoopKind.PLAIN_MODULE:
@@ -107,7 +107,38 @@ class StepWatch:
         if followed.kind is LoopKind.OPTIMIZER:
             self._unwatch_optimizers()
             self._only_counted = self.loops.of_optimizers()
-        return bool(self._only_counted)
+            return True
+        return self._count_calls(followed)
+
+    def _count_calls(self, loop: Loop) -> bool:
+        """Count the calls of a loop's module where torch looks for a compiled form of it, as its submodules don't."""
+        module = loop.owner()
+        if module is None or type(module).__call__ is not torch.nn.Module.__call__:
+            return False
+        reference: Callable[[], Any] = weakref.ref(module)
+        compiled = getattr(module, _COMPILED, None)
+        trains = module.training and torch.is_grad_enabled()
+
+        def call_and_count(*args: Any, **kwargs: Any) -> Any:
+            one = reference()
+            call = one._call_impl if compiled is None else compiled
+            if torch.compiler.is_compiling():
+                return call(*args, **kwargs)
+            result = call(*args, **kwargs)
+            if (one.training and torch.is_grad_enabled()) is trains:
+                self.loops.count(loop, get_ident())
+            return result
+
+        def undo() -> None:
+            counted = reference()
+            if counted is not None and vars(counted).get(_COMPILED) is call_and_count:
+                del vars(counted)[_COMPILED]
+                if compiled is not None:
+                    vars(counted)[_COMPILED] = compiled
+
+        vars(module)[_COMPILED] = call_and_count
+        self._unwatch_modules = undo
+        return True
 
     def wait_for_backward(self) -> None:
         """Wait until no thread is inside a backward pass, for a second at most: one may wait for this thread."""
@@ -285,6 +316,10 @@ class StepWatch:
         while self._optimizers and self._optimizers[-1]() is None:
             self._optimizers.pop()
         return any(reference() is not None for reference in self._optimizers)
+
+
+_COMPILED = "_compiled_call_impl"
+"""What a call of a module runs in place of the module, if it is set; left out of copies and pickles."""
 
 
 def _kind_of(module: Any) -> LoopKind:

@@ -89,6 +89,7 @@ def schemas() -> Mapping[str, _Schema]:
     }
     return {
         "rank_facts": RANKS.polars_schema(),
+        "unseen_communication": {"world": _INT, "share": _FLOAT, "kernel": _TEXT, "count": _INT},
         "advice.evidence": {**EVIDENCE.polars_schema(), "detector": _TEXT},
         "advice.windows": {**_STEP, **_ints("start_ns", "end_ns")},
         **{f"gather.{name}": schema for name, schema in gathered.items()},

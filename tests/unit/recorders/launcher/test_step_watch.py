@@ -482,16 +482,51 @@ def test_once_it_settles_a_step_of_an_optimizer_is_counted_and_costs_two_calls(
     assert [loop["steps"] for loop in watch.loops.summary()] == [2]
 
 
-def test_once_it_settles_calls_of_modules_cost_nothing_until_an_optimizer_steps(
-    watch: StepWatch, module: Any, optimizer_class: type[Any], steps: list[str]
+def test_once_it_settles_calls_of_the_followed_module_alone_are_counted_until_an_optimizer_steps(
+    watch: StepWatch, optimizer_class: type[Any], steps: list[str]
 ) -> None:
+    module, other = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), torch.nn.Linear(3, 3)
     call(module)
-    assert not watch.settle()
-    assert our_calls(lambda: call(module, 3)) == 0
+    assert watch.settle()
+    assert our_calls(lambda: call(module, 3)) == 2 * 3
+    assert our_calls(lambda: call(other, 3)) == 0
+    assert [loop["steps"] for loop in watch.loops.summary()] == [4]
+    assert our_calls(lambda: call(copy.deepcopy(module), 3)) == 0
+    call(module.eval())
+    assert [loop["steps"] for loop in watch.loops.summary()] == [4]
     assert our_calls(lambda: torch.ones(1, requires_grad=True).backward()) == 0
     optimizer_class().step()
     assert our_calls(lambda: torch.ones(1, requires_grad=True).backward()) > 0
     assert steps == ["module", "optimizer"]
+
+
+def test_a_module_is_left_as_it_was(watch: StepWatch) -> None:
+    """Also one that the program had compiled, which goes on to be called so."""
+    before: list[object] = []
+    module = torch.nn.Linear(3, 3)
+
+    def compiled(*given: Any) -> Any:
+        before.append(given)
+        return module._call_impl(*given)
+
+    vars(module)["_compiled_call_impl"] = compiled
+    call(module)
+    assert watch.settle()
+    call(module, 3)
+    assert (len(before), watch.loops.summary()[0]["steps"]) == (4, 4)
+    watch.stop()
+    assert vars(module)["_compiled_call_impl"] is compiled
+
+
+def test_calls_of_a_class_with_a_call_of_its_own_are_counted_no_further(watch: StepWatch) -> None:
+    class Own(torch.nn.Linear):  # type: ignore[name-defined]
+        def __call__(self, *given: Any) -> Any:
+            return super().__call__(*given)
+
+    module = Own(3, 3)
+    call(module)
+    assert not watch.settle()
+    assert our_calls(lambda: call(module, 3)) == 0
 
 
 def test_it_does_not_settle_on_modules_without_parameters(watch: StepWatch, steps: list[str]) -> None:
