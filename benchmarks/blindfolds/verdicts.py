@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -210,6 +210,7 @@ def _difference(true: Asked, own: Asked, ranks: list[int]) -> str:
         for name, values in others.items()
         if name in trues and values.null_count() > trues[name].null_count()
     }
+    count, true_count = (_values(of.get("count")) for of in (others, trues))
     only_nulls = False
     for name, values in trues.items():
         found = others.get(name, pl.Series(name, [], dtype=pl.Float64))
@@ -217,8 +218,8 @@ def _difference(true: Asked, own: Asked, ranks: list[int]) -> str:
         rel_tol = _REL_OF_SAVINGS if name == "saving_ns" else _REL
         if _equal(one, other, rel_tol):
             continue
-        # Rows may be together, or apart, where what tells them apart is null.
-        grouped = with_nulls and math.isclose(sum(one), sum(other), rel_tol=rel_tol, abs_tol=_ABS)
+        # Rows may be together, or apart, where what tells them apart is null: none is lost.
+        grouped = bool(with_nulls) and (_same_sum(one, other, rel_tol) or _same_sum(true_count, count, _REL))
         if grouped or (name in with_nulls and _are_among(other, one)):
             only_nulls = True
             continue
@@ -226,6 +227,14 @@ def _difference(true: Asked, own: Asked, ranks: list[int]) -> str:
             return "null"
         return f"{name}: {_shown(one)} -> {_shown(other)}"
     return "null" if only_nulls else ""
+
+
+def _values(column: pl.Series | None) -> list[float]:
+    return [] if column is None else column.drop_nulls().to_list()
+
+
+def _same_sum(values: Sequence[float], others: Sequence[float], rel_tol: float) -> bool:
+    return len(values) > 0 and math.isclose(sum(values), sum(others), rel_tol=rel_tol, abs_tol=_ABS)
 
 
 def _are_among(values: list[float], others: list[float]) -> bool:

@@ -14,7 +14,7 @@ from tests.golden.outputs.cases import NEEDS_MORE, SLOW, TOPICS, commands_in
 from tests.golden.outputs.records import EXPECTED, first_forms, sections_of, text_of
 from tests.golden.outputs.running import Runner
 
-_MOST_BYTES = 280_000
+_MOST_BYTES = 300_000
 FULL = {*SLOW, "analyze_others", "stores", "wrong_usage"}
 """Topics that the gate leaves to the full suite: others run the same commands on plain traces."""
 _SHOWN = 60
