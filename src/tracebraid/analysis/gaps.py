@@ -8,8 +8,7 @@ from tracebraid.analysis.device import device_events
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.analysis.validity import VALIDITY, doubts_of
 from tracebraid.model.device_peaks import COMMUNICATION
-from tracebraid.model.gaps import FoundGap, Gap
-from tracebraid.model.kernel_family import KernelFamily
+from tracebraid.model.gaps import UNSEEN, FoundGap, Gap
 from tracebraid.model.linked_trace import LinkedTrace
 
 _RANKS = 2
@@ -19,11 +18,6 @@ _NAME_SHOWN = 80
 """Characters of a kernel's name in a finding."""
 _UNKNOWN_SHARE = 0.01
 """Share of the device's time in kernels that nobody knows, from which they may communicate."""
-_UNKNOWN_FAMILIES = (KernelFamily.OTHER.value, KernelFamily.MOE.value)
-"""Families of work that may communicate: the exchange of experts is named after them."""
-
-
-UNSEEN = pl.Schema({"world": pl.Int64, "share": pl.Float64, "kernel": pl.String, "count": pl.Int64})
 
 
 def unseen_communication(linked: LinkedTrace) -> pl.DataFrame:
@@ -34,9 +28,12 @@ def unseen_communication(linked: LinkedTrace) -> pl.DataFrame:
     # Few traces get here.
     from tracebraid.analysis.kernels.kernels import device_work
     from tracebraid.analysis.time.collective_events import host_ranges
+    from tracebraid.model.kernel_family import KernelFamily
 
+    # The exchange of experts is named after them.
+    may_communicate = [KernelFamily.OTHER.value, KernelFamily.MOE.value]
     by_family = device_work(linked).select("name", "family", "dur_ns")
-    unknown = by_family.filter(pl.col("family").is_in(_UNKNOWN_FAMILIES))
+    unknown = by_family.filter(pl.col("family").is_in(may_communicate))
     share = int(unknown.get_column("dur_ns").sum()) / max(int(by_family.get_column("dur_ns").sum()), 1)
     if share < _UNKNOWN_SHARE or unknown.height < _EVENTS or not host_ranges(linked).is_empty():
         return pl.DataFrame(schema=UNSEEN)

@@ -13,7 +13,6 @@ from tracebraid.model.analysis import Analysis, Need
 from tracebraid.model.category import Category, Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.gaps import Gap
-from tracebraid.model.kernel_family import family_of_kernel_name
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import CallAction, call_does
 
@@ -69,11 +68,6 @@ def _has_launches(linked: LinkedTrace) -> bool:
     return work.is_empty() or work.get_column("call_event").null_count() < work.height
 
 
-def _has_known_kernels(linked: LinkedTrace) -> bool:
-    work = linked.timeline.of_role(Role.DEVICE_WORK).get_column("name").unique().cast(pl.String)
-    return work.is_empty() or any(family_of_kernel_name(name) is not None for name in work)
-
-
 def _has_known_calls(linked: LinkedTrace) -> bool:
     if not linked.timeline.has_device:
         return True
@@ -105,6 +99,13 @@ def _has_shapes_of_either(linked: LinkedTrace) -> bool:
     from tracebraid.analysis.efficiency.calls import has_shapes
 
     return has_shapes(linked)
+
+
+def _has_known_kernels(linked: LinkedTrace) -> bool:
+    from tracebraid.model.kernel_family import family_of_kernel_name
+
+    work = linked.timeline.of_role(Role.DEVICE_WORK).get_column("name").unique().cast(pl.String)
+    return work.is_empty() or any(family_of_kernel_name(name) is not None for name in work)
 
 
 def _has_peaks(linked: LinkedTrace) -> bool:

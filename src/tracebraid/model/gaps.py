@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
+import polars as pl
+
 from tracebraid.errors import InputError
 from tracebraid.model.analysis import Need
 from tracebraid.model.finding import Finding
@@ -102,6 +104,9 @@ class FoundGap:
             else f"{len(steps):,} of {self.of_steps:,} steps, the first {steps[0]}"
         )
 
+
+UNSEEN = pl.Schema({"world": pl.Int64(), "share": pl.Float64(), "kernel": pl.String(), "count": pl.Int64()})
+"""Columns of what is stored about `COMMUNICATION_UNSEEN`: the details of its finding, and its count."""
 
 Judge: TypeAlias = "Callable[[LinkedTrace], tuple[FoundGap, ...]]"
 """Finds the gaps of a rank."""

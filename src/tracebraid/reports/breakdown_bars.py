@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import ceil, isfinite
+from typing import TYPE_CHECKING
 
 import polars as pl
 
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, ranges
-from tracebraid.model.questions import Advice
 from tracebraid.model.step import is_skewed
+
+if TYPE_CHECKING:
+    from tracebraid.model.questions import Advice
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _LEVELS = "▁▂▃▄▅▆▇█"

@@ -96,7 +96,8 @@ class StepWatch:
         """Watch only for what could still take over from the followed loop, whose windows are all recorded.
 
         Return whether the steps of that loop are counted on. Those of optimizers cost a call each, and so do the calls
-        of a module itself, and not of its submodules; a class with a `__call__` of its own is counted no further.
+        of modules of the followed one's class; one that is compiled, or whose class has a `__call__` of its own, is
+        counted no further.
         """
         followed = self.loops.followed
         if followed is None or followed.kind is LoopKind.PLAIN_MODULE:
@@ -111,32 +112,28 @@ class StepWatch:
         return self._count_calls(followed)
 
     def _count_calls(self, loop: Loop) -> bool:
-        """Count the calls of a loop's module where torch looks for a compiled form of it, as its submodules don't."""
+        """Count the calls of a loop's module where torch looks for a compiled form of it, which its class has from now.
+
+        Of the class, and not of the module: what copies a module's members, as torch's replicas do, calls itself.
+        """
         module = loop.owner()
-        if module is None or type(module).__call__ is not torch.nn.Module.__call__:
+        of_class = type(module)
+        if of_class.__call__ is not torch.nn.Module.__call__ or getattr(module, _COMPILED, self) is not None:
             return False
-        reference: Callable[[], Any] = weakref.ref(module)
-        compiled = getattr(module, _COMPILED, None)
         trains = module.training and torch.is_grad_enabled()
 
-        def call_and_count(*args: Any, **kwargs: Any) -> Any:
-            one = reference()
-            call = one._call_impl if compiled is None else compiled
-            if torch.compiler.is_compiling():
-                return call(*args, **kwargs)
-            result = call(*args, **kwargs)
-            if (one.training and torch.is_grad_enabled()) is trains:
+        def call_and_count(self_: Any, /, *args: Any, **kwargs: Any) -> Any:
+            result = self_._call_impl(*args, **kwargs)
+            is_step = loop.owner() is self_ and (self_.training and torch.is_grad_enabled()) is trains
+            if is_step and not torch.compiler.is_compiling():
                 self.loops.count(loop, get_ident())
             return result
 
         def undo() -> None:
-            counted = reference()
-            if counted is not None and vars(counted).get(_COMPILED) is call_and_count:
-                del vars(counted)[_COMPILED]
-                if compiled is not None:
-                    vars(counted)[_COMPILED] = compiled
+            if vars(of_class).get(_COMPILED) is call_and_count:
+                delattr(of_class, _COMPILED)
 
-        vars(module)[_COMPILED] = call_and_count
+        setattr(of_class, _COMPILED, call_and_count)
         self._unwatch_modules = undo
         return True
 
@@ -319,7 +316,7 @@ class StepWatch:
 
 
 _COMPILED = "_compiled_call_impl"
-"""What a call of a module runs in place of the module, if it is set; left out of copies and pickles."""
+"""What a call of a module runs in place of the module, if it is set: `Module.compile()` sets it of a module."""
 
 
 def _kind_of(module: Any) -> LoopKind:

@@ -13,6 +13,7 @@ import polars as pl
 
 from tracebraid.errors import InputError
 from tracebraid.model.answers.job import EVIDENCE
+from tracebraid.model.gaps import UNSEEN
 from tracebraid.model.schema.links import MEMBERS, RANKS
 from tracebraid.model.stage import Stage
 from tracebraid.store.answers.joined import INDEX, Index, JoinedTable, RankFacts, Touched, joined_file
@@ -89,7 +90,7 @@ def schemas() -> Mapping[str, _Schema]:
     }
     return {
         "rank_facts": RANKS.polars_schema(),
-        "unseen_communication": {"world": _INT, "share": _FLOAT, "kernel": _TEXT, "count": _INT},
+        "unseen_communication": UNSEEN,
         "advice.evidence": {**EVIDENCE.polars_schema(), "detector": _TEXT},
         "advice.windows": {**_STEP, **_ints("start_ns", "end_ns")},
         **{f"gather.{name}": schema for name, schema in gathered.items()},

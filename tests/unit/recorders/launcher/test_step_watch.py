@@ -491,7 +491,7 @@ def test_once_it_settles_calls_of_the_followed_module_alone_are_counted_until_an
     assert our_calls(lambda: call(module, 3)) == 2 * 3
     assert our_calls(lambda: call(other, 3)) == 0
     assert [loop["steps"] for loop in watch.loops.summary()] == [4]
-    assert our_calls(lambda: call(copy.deepcopy(module), 3)) == 0
+    assert our_calls(lambda: call(copy.deepcopy(module), 3)) == 3
     call(module.eval())
     assert [loop["steps"] for loop in watch.loops.summary()] == [4]
     assert our_calls(lambda: torch.ones(1, requires_grad=True).backward()) == 0
@@ -501,21 +501,28 @@ def test_once_it_settles_calls_of_the_followed_module_alone_are_counted_until_an
 
 
 def test_a_module_is_left_as_it_was(watch: StepWatch) -> None:
-    """Also one that the program had compiled, which goes on to be called so."""
-    before: list[object] = []
     module = torch.nn.Linear(3, 3)
-
-    def compiled(*given: Any) -> Any:
-        before.append(given)
-        return module._call_impl(*given)
-
-    vars(module)["_compiled_call_impl"] = compiled
+    members = dict(vars(module))
     call(module)
     assert watch.settle()
-    call(module, 3)
-    assert (len(before), watch.loops.summary()[0]["steps"]) == (4, 4)
+    assert vars(module) == members
+    # As torch.nn.DataParallel makes replicas.
+    replica = module._replicate_for_data_parallel()
+    replica.forward = lambda given: "the replica's"
+    assert replica(torch.ones(3)) == "the replica's"
+    assert watch.loops.summary()[0]["steps"] == 1
     watch.stop()
+    assert "_compiled_call_impl" not in vars(torch.nn.Linear)
+
+
+def test_calls_of_a_compiled_module_are_counted_no_further(watch: StepWatch) -> None:
+    module = torch.nn.Linear(3, 3)
+    compiled = vars(module)["_compiled_call_impl"] = module._call_impl
+    call(module)
+    assert not watch.settle()
+    call(module)
     assert vars(module)["_compiled_call_impl"] is compiled
+    assert watch.loops.summary()[0]["steps"] == 1
 
 
 def test_calls_of_a_class_with_a_call_of_its_own_are_counted_no_further(watch: StepWatch) -> None:
