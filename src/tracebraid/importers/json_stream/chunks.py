@@ -194,17 +194,21 @@ class ArrayFile:
         empty = _EMPTY_CLOSE.match(view[low : low + _FIRST_OBJECT_BYTES])
         candidates = iter([(low, low + empty.end())]) if empty else _close_candidates(view, low)
         likely: tuple[int, Members] | None = None
+        complete: list[tuple[int, Members]] = []
         for stop, after in candidates:
             tail = self._tail(view[after:])
             if tail is None:
                 continue
-            if stop == low or self._ends_object(view, low, stop):
-                likely = (stop, tail)
+            complete.append((stop, tail))
+            if stop == low or self._ends_object(view, low, stop, _REACH_BACK_BYTES):
+                likely = complete[-1]
                 break
-            likely = likely or (stop, tail)
         else:
-            if self._ends_object(view, low, _stripped_end(view, low)):
-                likely = None
+            # The last object is long, or is none.
+            ends = (each for each in complete if self._ends_object(view, low, each[0]))
+            likely = next(ends, None)
+            if likely is None and not self._ends_object(view, low, _stripped_end(view, low)):
+                likely = next(iter(complete), None)
         if likely is None:
             self.problems.append(Issue(FindingCode.TRUNCATED, base + len(view), Loss()))
             return len(view)
@@ -220,16 +224,20 @@ class ArrayFile:
             return tail_of(text)
         return None if text.strip() else Members({}, True)
 
-    def _ends_object(self, view: FileView | bytes, low: int, stop: int) -> bool:
-        """Return whether an event or a node ends at `stop`."""
-        reach = _REACH_BACK_BYTES
+    def _ends_object(
+        self, view: FileView | bytes, low: int, stop: int, reach_at_most: int = _OBJECT_AT_MOST_BYTES
+    ) -> bool:
+        """Return whether an event or a node of so many bytes at most, or a few more, ends at `stop`."""
+        reach, tested_from = _REACH_BACK_BYTES, stop
         while True:
             begin = max(low, stop - reach)
             starts = [start for _, start in matches(boundary_pattern(self.first_key), view, begin, stop)]
             starts = [low, *starts] if begin == low else starts
-            if any(self._object_end(view, start) == stop for start in reversed(starts[-_CLOSE_CANDIDATES:])):
+            untested = [start for start in starts[-_CLOSE_CANDIDATES:] if start < tested_from]
+            if any(self._object_end(view, start) == stop for start in reversed(untested)):
                 return True
-            if begin == low or reach >= _OBJECT_AT_MOST_BYTES:
+            tested_from = min(untested, default=tested_from)
+            if begin == low or reach >= reach_at_most:
                 return False
             reach *= 16
 
