@@ -113,8 +113,8 @@ lint-native: $(VENV)/.installed-test
 format: $(VENV)/.installed-test
 	$(BIN)/ruff format .
 	$(BIN)/deno fmt --quiet
-	$(BIN)/clang-format -i src/tracebraid/recorders/native/*.h src/tracebraid/recorders/native/*.cpp \
-		tests/integration/scripts/*.cpp
+	$(BIN)/clang-format -i src/tracebraid/native/*.h src/tracebraid/native/*.cpp src/tracebraid/recorders/native/*.h \
+		src/tracebraid/recorders/native/*.cpp tests/integration/scripts/*.cpp
 
 types: $(VENV)/.installed-test
 	$(BIN)/mypy
@@ -128,12 +128,14 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(PIP) --editable .
+	-$(BIN)/python -m tracebraid.native.scanner
 	touch $@
 
 # The lock holds the tools that build as well, which pip would else take as they are released.
 $(VENV)/.installed-test: pyproject.toml $(LOCK) | $(BIN)/python
 	$(PIP) --constraint $(LOCK) hatchling editables
 	$(PIP) --constraint $(LOCK) --no-build-isolation --editable '.[test,docs]'
+	-$(BIN)/python -m tracebraid.native.scanner
 	touch $@ $(VENV)/.installed
 
 # A lock for each Python and system in one file. Files of this machine are found by uv's own variables, such as

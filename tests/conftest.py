@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from hypothesis import settings
 import tracebraid
 from tests.waiting import CountedClock
 from tracebraid import clock
+from tracebraid.errors import CaptureError, OutputError
+from tracebraid.native import scanner
 
 pytest_plugins = ["tests.gate"]
 
@@ -76,6 +79,13 @@ def find_real_traces() -> Path | None:
     named = os.environ.get("TRACEBRAID_TRACES")
     folder = Path(named) if named else ROOT.parent / "shared" / "traces"
     return folder if folder.is_dir() else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def native_reader() -> None:
+    """Read traces with the native scanner, which the first run compiles, where there is a compiler."""
+    with suppress(CaptureError, OutputError):
+        scanner.build()
 
 
 @pytest.fixture

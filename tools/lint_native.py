@@ -1,4 +1,4 @@
-"""Check the C++ of the native recorder: `tools/lint_native.py [--all]`.
+"""Check the C++ of the native recorder and reader: `tools/lint_native.py [--all]`.
 
 clang-format checks the layout of all of it. clang-tidy and -Wall -Wextra check the sources that include no header of
 PyTorch, which takes seconds; with `--all` the others too, which takes minutes. Both tools come from PyPI.
@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 NATIVE = ROOT / "src" / "tracebraid" / "recorders" / "native"
+READER = ROOT / "src" / "tracebraid" / "native"
 PROGRAMS = ROOT / "tests" / "integration" / "scripts"
 WARNINGS = ["-std=c++20", "-Wall", "-Wextra", "-DTRACEBRAID_NATIVE_DEBUG", "-DNDEBUG"]
 PROCESSES = 2
@@ -24,8 +25,9 @@ PROCESSES = 2
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 1 where a check failed."""
-    sources = sorted(NATIVE.glob("*.cpp"))
-    formatted = [*sources, *sorted(NATIVE.glob("*.h")), *sorted(PROGRAMS.glob("*.cpp"))]
+    sources = [source for folder in (NATIVE, READER) for source in sorted(folder.glob("*.cpp"))]
+    headers = [header for folder in (NATIVE, READER) for header in sorted(folder.glob("*.h"))]
+    formatted = [*sources, *headers, *sorted(PROGRAMS.glob("*.cpp"))]
     codes = [_run([_tool("clang-format"), "--dry-run", "--Werror", *map(str, formatted)])]
     everything = "--all" in arguments
     chosen = [source for source in sources if everything or not needs_torch(source)]
@@ -51,7 +53,7 @@ def needs_torch(source: Path) -> bool:
             if name.startswith(("ATen/", "c10/", "torch/")):
                 return True
             if quote == '"':
-                pending.append(NATIVE / name)
+                pending.append(path.parent / name)
     return False
 
 

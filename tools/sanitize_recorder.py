@@ -18,9 +18,9 @@ from pathlib import Path
 import torch
 from torch.utils.cpp_extension import include_paths, library_paths
 
+from tracebraid.native.trust import note_built
 from tracebraid.recorders.native import library
 from tracebraid.recorders.native.build import DEBUG_FLAGS, FLAGS, SOURCES, all_sources
-from tracebraid.recorders.native.trust import note_built
 
 SCRIPTS = Path(__file__).parents[1] / "tests" / "integration" / "scripts"
 

@@ -42,7 +42,7 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
     "analysis/entry_points.py": ({"importlib"}, "metrics of packages that the user installed"),
     "child_process/start.py": ({"subprocess"}, "starts Python with our own modules alone"),
     "child_process/worker.py": ({"subprocess"}, "talks with its own child"),
-    "importers/chunk_decoding.py": ({"pickle"}, OWN_PIPE),
+    "importers/chunk_decoding.py": ({"ctypes", "pickle"}, OWN_PIPE),
     "engine/pool.py": ({"pickle"}, OWN_PIPE),
     "extras.py": ({"importlib"}, "asks whether libraries are installed"),
     "reports/page/modules.py": ({"urllib"}, "writes modules as data URLs"),
@@ -83,7 +83,10 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
         {"ctypes", "importlib"},
         "imports torch's builder, and tries what it built",
     ),
-    "recorders/native/library.py": ({"ctypes"}, "loads the recorder that it built, see trust.py"),
+    "recorders/native/library.py": ({"ctypes"}, "declares the recorder's functions"),
+    "native/building.py": ({"ctypes"}, "loads libraries that it built, see trust.py"),
+    "native/scanner.py": ({"ctypes", "subprocess"}, "runs the compiler of C++, which CXX names"),
+    "importers/kineto/scan.py": ({"ctypes"}, "calls the scanner"),
     "recorders/native/recorder.py": ({"ctypes"}, "calls it"),
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import threading
@@ -14,7 +15,7 @@ from tracebraid.child_process.worker import Parent, Worker
 from tracebraid.filesystem.local import read_range
 from tracebraid.importers.execution_trace.decode import decode_nodes
 from tracebraid.importers.json_stream.chunks import ArrayFile, Chunk
-from tracebraid.importers.kineto.decode import SeenKeys, decode_events
+from tracebraid.importers.kineto.decode import EventColumns, SeenKeys, decode_events
 from tracebraid.model.rank_files import Progress
 
 CHUNK_BYTES = 1 << 21
@@ -59,9 +60,14 @@ class Task:
     label: str
 
 
+def json_bytes_of(file: ArrayFile) -> int:
+    """Return the size of a file without compression, as estimated from its size."""
+    return file.source.size_bytes * (_UNPACKED_RATIO if file.source.compression is not None else 1)
+
+
 def worth_processes(file: ArrayFile) -> int:
     """Return how many processes are worth their start for a file of that size on this machine."""
-    size = file.source.size_bytes * (_UNPACKED_RATIO if file.source.compression is not None else 1)
+    size = json_bytes_of(file)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, min(cores, _PROCESSES_AT_MOST, size // _BYTES_PER_PROCESS))
 
@@ -107,6 +113,30 @@ def decode_chunk(
     if kind is ChunkKind.NODES:
         return decode_nodes(data, *origin)
     return decode_events(data, *origin, seen, label)
+
+
+def scan_file(
+    file: ArrayFile, library: ctypes.CDLL, progress: Progress | None = None, chunk_bytes: int | None = None
+) -> list[EventColumns]:
+    """Read the events of a file with the native scanner: as `decode_file`, in this process and thread."""
+    from tracebraid.importers.kineto.scan import Scan
+
+    found = []
+    seen = SeenKeys()
+    scan = Scan(library)
+    for chunk in file.chunks(chunk_bytes or CHUNK_BYTES):
+        if progress is not None:
+            progress(file.fraction_done(chunk))
+        data = file.view(chunk)
+        if scan.add(data):
+            continue
+        if scan.chunks:
+            found.append(scan.columns())
+        found.append(decode_events(data, chunk.start, file.first_key, seen))
+        scan = Scan(library)
+    if scan.chunks or not found:
+        found.append(scan.columns())
+    return found
 
 
 @dataclass

@@ -14,6 +14,7 @@ from polars.testing import assert_frame_equal
 
 import tracebraid.importers.chunk_decoding as chunk_decoding
 import tracebraid.importers.execution_trace.reader as reader
+import tracebraid.importers.kineto.reader as kineto_reader
 from tests.builders import (
     complete,
     et_text,
@@ -53,7 +54,9 @@ EVENTS = [
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many chunks, which the Python reader decodes."""
     monkeypatch.setattr(chunk_decoding, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(kineto_reader, "scanner_for", lambda _: None)
 
 
 def watch_workers(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:

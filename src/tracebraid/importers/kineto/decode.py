@@ -232,22 +232,22 @@ def _address(data: Any) -> int:
 Extras = list[tuple[int, str, bytes]]
 """(event, key, JSON text) of each argument that has no column, or does not fit it."""
 
-_INT64 = Annotated[int, msgspec.Meta(ge=INT64_NULL + 1, le=2**63 - 1)]
+INT64 = Annotated[int, msgspec.Meta(ge=INT64_NULL + 1, le=2**63 - 1)]
 _AMOUNT_LIMIT = 2**50
 """More bytes or elements (a PB) are treated as damage: no process holds or sends so many, and the sum of thousands of
 them fits int64."""
 _AMOUNT = Annotated[int, msgspec.Meta(ge=-_AMOUNT_LIMIT, le=_AMOUNT_LIMIT)]
 _AMOUNT_NAMES = ("_bytes", "_nelems")
-_INTEGERS = (_INT64 | None, _AMOUNT | None)
+_INTEGERS = (INT64 | None, _AMOUNT | None)
 _TYPES: dict[Kind, tuple[Any, Any]] = {
-    Kind.INT: (_INT64 | None, INT64_NULL),
+    Kind.INT: (INT64 | None, INT64_NULL),
     Kind.FLOAT: (float | None, float("nan")),
     Kind.BOOL: (bool | None, None),
     Kind.NAME: (str | None, None),
     Kind.TEXT: (str | int | None, None),
     Kind.JSON: (msgspec.Raw, msgspec.Raw()),
-    Kind.INT3: (tuple[_INT64, _INT64, _INT64] | None, None),
-    Kind.INTS: (str | tuple[_INT64, ...] | None, None),
+    Kind.INT3: (tuple[INT64, INT64, INT64] | None, None),
+    Kind.INTS: (str | tuple[INT64, ...] | None, None),
 }
 """Decoder and missing value of each kind of column."""
 
@@ -321,7 +321,7 @@ def _tables(
     """The columns of rows that were decoded as structs of these keys."""
     found = {table.name: _table(table, keys, events, rows, extras) for table in tables}
     for table in tables[1:]:
-        _drop_empty_rows(found, table.name)
+        drop_empty_rows(found, table.name)
     return found, extras
 
 
@@ -352,13 +352,13 @@ def _column(column: Column, values: list[Any]) -> ColumnData:
     if column.kind is Kind.FLOAT:
         return float_column(values)
     if column.kind is Kind.JSON:
-        return renamed(interned_column(map(bytes, values), missing=(b"", b"null")), _plain)
+        return renamed(interned_column(map(bytes, values), missing=(b"", b"null")), as_in_file)
     if column.kind is Kind.TEXT:
         return interned_column(None if value is None else str(value) for value in values)
     return interned_column(values)
 
 
-def _plain(text: Any) -> bytes:
+def as_in_file(text: Any) -> bytes:
     """JSON text as Kineto writes it."""
     return plain_text(bytes(text), indent=0)
 
@@ -368,7 +368,7 @@ def _lists(events: NDArray[np.int64], key: str, values: list[Any], extras: Extra
     parsed: dict[str, tuple[int, ...] | None] = {}
     for text in {value for value in values if isinstance(value, str)}:
         try:
-            parsed[text] = msgspec.json.decode(text, type=tuple[_INT64, ...])
+            parsed[text] = msgspec.json.decode(text, type=tuple[INT64, ...])
         except msgspec.MsgspecError:
             parsed[text] = None
     for row, value in enumerate(values):
@@ -377,7 +377,7 @@ def _lists(events: NDArray[np.int64], key: str, values: list[Any], extras: Extra
     return [parsed[value] if isinstance(value, str) else value for value in values]
 
 
-def _drop_empty_rows(found: dict[str, TableData], name: str) -> None:
+def drop_empty_rows(found: dict[str, TableData], name: str) -> None:
     """Keep the rows with a value in a table of some events of a category; no table if there are none."""
     data = found.pop(name)
     filled = np.zeros(data.rows, dtype=np.bool_)
@@ -415,18 +415,22 @@ def _struct(tables: tuple[Table, ...], keys: frozenset[str], strict: bool) -> ty
     ]
     return msgspec.defstruct(
         "Args",
-        [(field, *_type_of(column)) for column, field, _ in members],
+        [(field, *type_of(column)) for column, field, _ in members],
         rename={field: key for _, field, key in members},
         gc=False,
         forbid_unknown_fields=strict,
     )
 
 
-def _type_of(column: Column) -> tuple[Any, Any]:
+def type_of(column: Column) -> tuple[Any, Any]:
     """Return the decoder of a column, and its missing value."""
     kind, absent = _TYPES[column.kind]
-    is_amount = column.kind is Kind.INT and column.name.endswith(_AMOUNT_NAMES)
-    return (_AMOUNT | None if is_amount else kind), absent
+    return (_AMOUNT | None if is_amount(column) else kind), absent
+
+
+def is_amount(column: Column) -> bool:
+    """Return whether a column holds numbers of bytes or elements."""
+    return column.kind is Kind.INT and column.name.endswith(_AMOUNT_NAMES)
 
 
 def _extras(events: NDArray[np.int64], texts: list[Any], known: frozenset[str]) -> Extras:
@@ -453,7 +457,7 @@ def _convert_each(events: NDArray[np.int64], texts: list[Any], struct: type) -> 
         for key, raw in _members(bytes(text)).items():
             try:
                 if bytes(raw) != b"null" or key not in types:
-                    fitting[key] = _fit(raw, types[key])
+                    fitting[key] = fit(raw, types[key])
             except (KeyError, msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
                 extras.append((int(event), key, bytes(raw)))
         rows.append(msgspec.convert(fitting, struct))
@@ -474,7 +478,7 @@ def _members(text: bytes) -> dict[str, msgspec.Raw]:
     return {"args": msgspec.Raw(text)}
 
 
-def _fit(raw: msgspec.Raw, kind: Any) -> Any:
+def fit(raw: msgspec.Raw, kind: Any) -> Any:
     """Convert a value to the type of a column; raise ValueError or MsgspecError if impossible."""
     if kind is msgspec.Raw:
         return raw
@@ -660,7 +664,7 @@ def _by_phase(chunk: _Chunk) -> tuple[list[int], list[int], list[int]]:
         elif phase in ("s", "f", "t"):
             flows += rows
         elif phase == "M":
-            names = [_names_of(chunk.events[i]) for i in rows]
+            names = [names_of(chunk.events[i]) for i in rows]
             chunk.result.names += [name for found in names if found is not None for name in found]
             others += [i for i, found in zip(rows, names, strict=True) if found is None]
         else:
@@ -668,7 +672,7 @@ def _by_phase(chunk: _Chunk) -> tuple[list[int], list[int], list[int]]:
     return sorted(timed), sorted(flows), others
 
 
-def _names_of(event: Any) -> list[tuple[str, object, object, str]] | None:
+def names_of(event: Any) -> list[tuple[str, object, object, str]] | None:
     """The name that a metadata event gives; None if its arguments are no object."""
     text = bytes(event.args)
     try:

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError, WrongTraceError
-from tracebraid.importers.chunk_decoding import decode_file, worth_processes
+from tracebraid.importers.chunk_decoding import decode_file, json_bytes_of, scan_file, worth_processes
 from tracebraid.importers.columns import taken
 from tracebraid.importers.discovery import as_rank, rank_from_name
 from tracebraid.importers.frames import findings_of, frame_of, groups_of_kineto
@@ -31,6 +31,7 @@ from tracebraid.model.quantities import NS_PER_US
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, KINETO_TABLES, LANES, UNUSABLE_DURATIONS
 from tracebraid.model.timeline import Timeline
+from tracebraid.native.scanner import scanner_for
 
 _KNOWN = {category.value for category in Category}
 _DEVICE_KEYS = ["correlation", "stream", "device"]
@@ -166,7 +167,8 @@ def read_timeline(
 
     Args:
         path: the file.
-        processes: how many processes may decode it; None: as many as its size is worth, up to the cores.
+        processes: how many processes may decode it; None: as many as its size is worth, up to the cores. With the
+            native scanner one process reads all.
         progress: is called now and then, from any thread, with the share of the file that is read, 0 to 1.
 
     Raises:
@@ -213,7 +215,12 @@ def timeline_of(
             "this is an Execution Trace, but a Kineto trace was expected",
             "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); are the two swapped?",
         )
-    chunks = decode_file(file, processes or worth_processes(file), progress, label=label)
+    # Of a file of several ranks the Python reader takes one.
+    library = None if label else scanner_for(json_bytes_of(file))
+    if library is not None:
+        chunks = scan_file(file, library, progress)
+    else:
+        chunks = decode_file(file, processes or worth_processes(file), progress, label=label)
     if rank is not None:
         file.header = _header_of_rank(file.header, rank)
     if any(text == _ASCEND for chunk in chunks for _, _, _, text in chunk.names):

@@ -39,8 +39,8 @@ def failing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeCompiler:
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """Each time that it was built; nothing is compiled."""
     pytest.importorskip("torch")
+    from tracebraid.native.trust import note_built
     from tracebraid.recorders.native import library
-    from tracebraid.recorders.native.trust import note_built
 
     done: list[Path] = []
 

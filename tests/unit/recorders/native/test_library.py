@@ -19,10 +19,10 @@ from tracebraid.errors import CaptureError
 
 torch = pytest.importorskip("torch")
 
+from tracebraid.native.trust import as_built, note_built  # noqa: E402
 from tracebraid.recorders.native import library  # noqa: E402
 from tracebraid.recorders.native.build import SOURCES  # noqa: E402
 from tracebraid.recorders.native.library import build, library_path  # noqa: E402
-from tracebraid.recorders.native.trust import as_built, note_built  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

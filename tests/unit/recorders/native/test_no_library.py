@@ -15,9 +15,9 @@ from tracebraid.errors import CaptureError, OutputError
 
 torch = pytest.importorskip("torch")
 
+from tracebraid.native.trust import note_built  # noqa: E402
 from tracebraid.recorders.native import library  # noqa: E402
 from tracebraid.recorders.native.library import build, library_path  # noqa: E402
-from tracebraid.recorders.native.trust import note_built  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -13,8 +13,8 @@ from tracebraid.errors import CaptureError
 
 torch = pytest.importorskip("torch")
 
+from tracebraid.native.trust import as_built  # noqa: E402
 from tracebraid.recorders.native.library import build, library_path  # noqa: E402
-from tracebraid.recorders.native.trust import as_built  # noqa: E402
 
 pytestmark = pytest.mark.torch
 

@@ -24,15 +24,15 @@ _DESCRIPTORS = "/proc/self/fd/"
 """Linux's folder of a process's open files."""
 
 
-def close_folder(folder: Path) -> None:
-    """Make a folder of the cache that only this user writes."""
+def close_folder(folder: Path, what: str) -> None:
+    """Make a folder of the cache that only this user writes; `what` names in an error what is built there."""
     folder.mkdir(parents=True, exist_ok=True)
     status = folder.lstat()
     is_folder = stat.S_ISDIR(status.st_mode)
     if not is_folder or status.st_uid != os.geteuid():
         why = "belongs to another user" if is_folder else "is a link"
         raise CaptureError(
-            f"the native recorder is not built: {folder} {why}; name a folder of your own in TRACEBRAID_CACHE"
+            f"{what} is not built: {folder} {why}; name a folder of your own in TRACEBRAID_CACHE"
         )
     if status.st_mode & _OTHERS_WRITE:
         folder.chmod(_MODE)

@@ -1,0 +1,167 @@
+"""Where the native scanner comes from, and when the Python reader reads in its place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.builders import kineto_text, op, write
+from tests.fake_compiler import FakeCompiler, one_that_fails
+from tracebraid.errors import CaptureError, OutputError
+from tracebraid.importers.kineto.reader import read_timeline
+from tracebraid.importers.kineto.scan import Scan
+from tracebraid.native import scanner
+from tracebraid.native.trust import note_built
+
+LARGE_BYTES = 1 << 30
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    """The library of all tests."""
+    try:
+        return scanner.build()
+    except (CaptureError, OutputError) as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: Path) -> Path:
+    """A cache of the test's own, which is empty, and no compiler; each problem is reported anew."""
+    monkeypatch.setenv("TRACEBRAID_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CXX", "/nonexistent/c++")
+    scanner._report.cache_clear()
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def ours(cache: Path, built: Path) -> Path:
+    """The library in that cache."""
+    path = scanner.library_path()
+    path.parent.mkdir(parents=True, mode=0o755)
+    shutil.copy(built, path)
+    note_built(path)
+    return path
+
+
+@pytest.fixture
+def is_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """Read a trace, and say whether the scanner did."""
+    path = write(tmp_path / "t.json", kineto_text([op("a", 1, 2), op("b", 3, 4)]))
+    scanned: list[bool] = []
+    add = Scan.add
+
+    def noted(scan: Scan, data: bytes) -> bool:
+        scanned.append(True)
+        return add(scan, data)
+
+    monkeypatch.setattr(Scan, "add", noted)
+
+    def read() -> bool:
+        scanned.clear()
+        assert read_timeline(path).events.get_column("name").cast(str).to_list() == ["a", "b"]
+        return bool(scanned)
+
+    return read
+
+
+def test_one_that_is_there_reads(
+    ours: Path, is_scanned: Callable[[], bool], caplog: pytest.LogCaptureFixture
+) -> None:
+    assert is_scanned()
+    assert not caplog.records
+
+
+def test_without_one_python_reads_and_nothing_is_built(
+    tmp_path: Path,
+    is_scanned: Callable[[], bool],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    compiler = FakeCompiler(tmp_path / "fake", "exit 1")
+    monkeypatch.setenv("CXX", str(compiler.path))
+    assert not is_scanned()
+    assert not compiler.calls
+    assert not caplog.records
+
+
+def of_another_platform(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[18:20] = b"\xff\xff"  # The machine in a header of ELF.
+    path.write_bytes(content)
+    note_built(path)
+
+
+def without_functions(path: Path) -> None:
+    """Another library, which is whole."""
+    import _ctypes
+
+    shutil.copy(_ctypes.__file__, path)
+    note_built(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda path: os.truncate(path, path.stat().st_size // 2), "is not as it was built"),
+        (lambda path: path.write_bytes(b""), "is not as it was built"),
+        (lambda path: path.chmod(0o777), "is not as it was built"),
+        (lambda path: path.parent.chmod(0o777), "is not as it was built"),
+        (lambda path: path.with_suffix(".json").unlink(), "is not as it was built"),
+        (lambda path: path.rename(path.with_name("x")) and path.symlink_to("x"), "is not as it was built"),
+        (of_another_platform, "cannot be loaded"),
+        (without_functions, "cannot be loaded"),
+    ],
+    ids=["cut", "empty", "writable", "in a writable folder", "no note", "link", "platform", "another"],
+)
+def test_one_that_is_not_trusted_is_said_once_and_python_reads(
+    ours: Path,
+    is_scanned: Callable[[], bool],
+    caplog: pytest.LogCaptureFixture,
+    change: Callable[[Path], object],
+    says: str,
+) -> None:
+    change(ours)
+    assert not is_scanned()
+    assert not is_scanned()
+    assert len(caplog.records) == 1
+    said = caplog.records[0].getMessage()
+    assert says in said
+    assert len(said.splitlines()) == 1
+    assert "python -m tracebraid.native.scanner" in said
+
+
+@pytest.mark.full(keep=1)
+def test_it_is_built_for_a_large_trace_only(
+    built: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(scanner, "_run", lambda folder: str(shutil.copy(built, folder))[:0])
+    assert scanner.scanner_for(LARGE_BYTES) is None  # There is no compiler.
+    monkeypatch.setenv("CXX", "sh")
+    assert scanner.scanner_for(1 << 20) is None
+    assert not caplog.records
+    assert scanner.scanner_for(LARGE_BYTES) is not None
+    assert [record.getMessage() for record in caplog.records] == [
+        "tracebraid: building the native reader: once, some 3 seconds"
+    ]
+    assert scanner.scanner_for(1 << 20) is not None
+    os.truncate(scanner.library_path(), 100)
+    assert scanner.scanner_for(LARGE_BYTES) is not None
+
+
+@pytest.mark.full
+def test_what_a_compiler_rejects_is_said_and_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    compiler = one_that_fails(tmp_path / "failing")
+    monkeypatch.setenv("CXX", str(compiler.path))
+    assert scanner.scanner_for(LARGE_BYTES) is None
+    assert scanner.scanner_for(LARGE_BYTES) is None
+    assert len(compiler.calls) == 1
+    assert "error: boom" in caplog.records[-1].getMessage()
+    assert scanner.main() == 1
+    assert len(compiler.calls) == 2
