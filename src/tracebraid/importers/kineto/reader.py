@@ -118,19 +118,20 @@ def unfit_findings(path: str, tables: dict[str, pl.DataFrame]) -> list[Finding]:
     extra = tables["extra_args"]
     if extra.is_empty():
         return []
-    keys = extra.get_column("key").unique().cast(pl.String)
+    keys = set(extra.get_column("key").unique().cast(pl.String))
     categories = {category: _keys_with_column(category) for category in DETAIL_TABLES_BY_CATEGORY}
-    if set(keys).isdisjoint(key for known in categories.values() for key in known):
+    keys.intersection_update(key for known in categories.values() for key in known)
+    if not keys:
         return []
+    extra = extra.filter(pl.col("key").is_in(sorted(keys)))
     known = pl.DataFrame(
         [(category, key) for category, of_category in categories.items() for key in of_category],
         schema={"category": pl.String, "key": pl.String},
         orient="row",
     )
-    unfit = (
-        extra.select("event_id", as_text("key"))
-        .join(tables["events"].select("event_id", as_text("category")), on="event_id", maintain_order="left")
-        .join(known, on=["category", "key"], how="semi", maintain_order="left")
+    category = tables["events"].get_column("category").gather(extra.get_column("event_id"))
+    unfit = extra.select("event_id", as_text("key"), category.cast(pl.String)).join(
+        known, on=["category", "key"], how="semi", maintain_order="left"
     )
     if unfit.is_empty():
         return []
