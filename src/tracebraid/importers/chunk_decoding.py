@@ -15,7 +15,7 @@ from tracebraid.child_process.worker import Parent, Worker
 from tracebraid.filesystem.local import read_range
 from tracebraid.importers.execution_trace.decode import decode_nodes
 from tracebraid.importers.json_stream.chunks import ArrayFile, Chunk
-from tracebraid.importers.kineto.decode import EventColumns, SeenKeys, decode_events
+from tracebraid.importers.kineto.decode import SeenKeys, decode_events
 from tracebraid.model.rank_files import Progress
 
 CHUNK_BYTES = 1 << 21
@@ -79,17 +79,21 @@ def decode_file(
     kind: ChunkKind = ChunkKind.EVENTS,
     chunk_bytes: int | None = None,
     label: str = "",
+    library: ctypes.CDLL | None = None,
 ) -> list[Any]:
     """The columns of all chunks, in the order of the file: `EventColumns` or `NodeColumns`.
 
-    With a label, those of the rank whose pids begin with it, in a Kineto trace of several ranks.
+    With a label, those of the rank whose pids begin with it, in a Kineto trace of several ranks. With the library of
+    the native scanner this process alone reads events, and one `EventColumns` may be of several chunks.
 
     Each process takes the next chunk when it has decoded its last one. This process decodes from the start on,
     while the workers start. `progress` is called now and then, from any thread, with the share of the file that is
     read, 0 to 1.
     """
     work = _Work(file, progress, kind, chunk_bytes or CHUNK_BYTES, label)
-    if processes > 1:
+    if library is not None:
+        work.scan_here(library)
+    elif processes > 1:
         with ThreadPoolExecutor(processes - 1) as executor:
             futures = [executor.submit(work.run_in_worker) for _ in range(processes - 1)]
             try:
@@ -113,30 +117,6 @@ def decode_chunk(
     if kind is ChunkKind.NODES:
         return decode_nodes(data, *origin)
     return decode_events(data, *origin, seen, label)
-
-
-def scan_file(
-    file: ArrayFile, library: ctypes.CDLL, progress: Progress | None = None, chunk_bytes: int | None = None
-) -> list[EventColumns]:
-    """Read the events of a file with the native scanner: as `decode_file`, in this process and thread."""
-    from tracebraid.importers.kineto.scan import Scan
-
-    found = []
-    seen = SeenKeys()
-    scan = Scan(library)
-    for chunk in file.chunks(chunk_bytes or CHUNK_BYTES):
-        if progress is not None:
-            progress(file.fraction_done(chunk))
-        data = file.view(chunk)
-        if scan.add(data):
-            continue
-        if scan.chunks:
-            found.append(scan.columns())
-        found.append(decode_events(data, chunk.start, file.first_key, seen))
-        scan = Scan(library)
-    if scan.chunks or not found:
-        found.append(scan.columns())
-    return found
 
 
 @dataclass
@@ -177,6 +157,25 @@ class _Work:
     def run_here(self) -> None:
         while (task := self.take()) is not None:
             self.results[task[0]] = self.decode_here(task[1])
+
+    def scan_here(self, library: ctypes.CDLL) -> None:
+        """Read with the native scanner, and decode the chunks that it gives back.
+
+        It decodes from a call as deep as `run_here` does: how deeply a value may be nested depends on that.
+        """
+        from tracebraid.importers.kineto.scan import Scan
+
+        scan, index = Scan(library), 0
+        while (task := self.take()) is not None:
+            index, chunk = task
+            if scan.add(self.file.view(chunk)):
+                continue
+            if scan.chunks:
+                self.results[index - 1] = scan.columns()
+            self.results[index] = self.decode_here(chunk)
+            scan = Scan(library)
+        if scan.chunks:
+            self.results[index] = scan.columns()
 
     def run_in_worker(self) -> None:
         try:

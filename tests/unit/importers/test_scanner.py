@@ -14,7 +14,7 @@ from polars.testing import assert_frame_equal
 import tracebraid
 import tracebraid.importers.chunk_decoding as chunk_decoding
 import tracebraid.importers.kineto.reader as reader
-from tests.conftest import ROOT, find_real_traces
+from tests.conftest import ROOT
 from tools.fuzz.formats import format_of
 from tools.fuzz.model import Sample
 from tracebraid.errors import CaptureError, InputError, OutputError
@@ -302,16 +302,14 @@ def test_bundled_traces_are_read_alike(compare: Compare, scans: list[bool], path
     assert all(scans)
 
 
-def real() -> list[Path]:
-    folder = find_real_traces()
-    return sorted(folder.rglob("*.json*")) if folder else []
-
-
 @pytest.mark.full
-@pytest.mark.parametrize("path", real(), ids=lambda path: "-".join(path.parts[-2:]))
-def test_real_traces_are_read_alike(compare: Compare, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+@pytest.mark.slow
+def test_real_traces_are_read_alike(
+    real_traces: Path, compare: Compare, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(globals(), "SMALL_CHUNK_BYTES", 100_000)
-    compare(path)
+    for path in sorted(real_traces.rglob("*.json*")):
+        compare(path)
 
 
 @pytest.fixture(scope="module")

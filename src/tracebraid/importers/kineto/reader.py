@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError, WrongTraceError
-from tracebraid.importers.chunk_decoding import decode_file, json_bytes_of, scan_file, worth_processes
+from tracebraid.importers.chunk_decoding import decode_file, json_bytes_of, worth_processes
 from tracebraid.importers.columns import taken
 from tracebraid.importers.discovery import as_rank, rank_from_name
 from tracebraid.importers.frames import findings_of, frame_of, groups_of_kineto
@@ -218,10 +218,8 @@ def timeline_of(
         )
     # Of a file of several ranks the Python reader takes one.
     library = None if label else scanner_for(json_bytes_of(file))
-    if library is not None:
-        chunks = scan_file(file, library, progress)
-    else:
-        chunks = decode_file(file, processes or worth_processes(file), progress, label=label)
+    processes = processes or worth_processes(file)
+    chunks = decode_file(file, processes, progress, label=label, library=library)
     if rank is not None:
         file.header = _header_of_rank(file.header, rank)
     if any(text == _ASCEND for chunk in chunks for _, _, _, text in chunk.names):
