@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import NO_STEP, answer
-from tracebraid.analysis.memory.blocks.blocks import blocks
+from tracebraid.analysis.memory.blocks import blocks
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
 from tracebraid.model.answers.memory import ACTIVATIONS, MemoryCategory

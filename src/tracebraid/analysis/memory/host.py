@@ -24,7 +24,7 @@ from tracebraid.analysis.host.host_rows import (
     nearest_or_none,
     surroundings,
 )
-from tracebraid.analysis.memory.blocks.pairing import CPU, instants
+from tracebraid.analysis.memory.pairing import CPU, instants
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, analysis
 from tracebraid.model.answers import DOUBTFUL, RANK

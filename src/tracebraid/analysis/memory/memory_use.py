@@ -6,9 +6,9 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.host.host_rows import modules_of_rows, names_of_rows
-from tracebraid.analysis.memory.blocks.blocks import blocks, blocks_of_storages, memory_source, peaks, usage
-from tracebraid.analysis.memory.blocks.pairing import CPU
+from tracebraid.analysis.memory.blocks import blocks, blocks_of_storages, memory_source, peaks, usage
 from tracebraid.analysis.memory.host import NEVER, host_context
+from tracebraid.analysis.memory.pairing import CPU
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
 from tracebraid.model.answers import DOUBTFUL, RANK, STEP
