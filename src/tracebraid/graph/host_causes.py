@@ -263,13 +263,14 @@ def _narrowed(function: _Function) -> _Function:
 def _at_line(graph: DependencyGraph, path: str, on_path: pl.DataFrame) -> str:
     """The last function of a path, at the line in it that most of the time on the critical path is called from."""
     function = path.rpartition(BETWEEN_FRAMES)[2]
+    most = _MOST_OF_NAME * int(on_path.get_column("duration_ns").sum())
     lines = (
         on_path.filter(as_text("frames") == path)
         .join(graph.activities.select("rank", "event_id", "line"), on=["rank", "event_id"])
         .drop_nulls("line")
         .group_by("line")
         .agg(pl.col("duration_ns").sum())
-        .filter(pl.col("duration_ns") > _MOST_OF_NAME * on_path.get_column("duration_ns").sum())
+        .filter(pl.col("duration_ns") > most)
     )
     return function if lines.is_empty() else at_line(function, lines.item(0, "line"))
 
