@@ -60,8 +60,8 @@ def two_steps(*rows: str) -> Scene:
             host.launch(stream, "gemm", 50_000)
             host.launch(stream, "relu", 9_000)
         host.synchronize(stream)
-        for work in [event for event in scene.events if event.call is not None]:
-            for place in (work, work.call, op):
+        for work, launch in [(event, event.call) for event in scene.events if event.call is not None]:
+            for place in (work, launch, op):
                 for row in rows:
                     scene.raw({**place.json(), "cat": row, "args": work.args | {"External id": 7}})
     return scene

@@ -421,7 +421,7 @@ def test_copies_that_only_their_arguments_describe_are_named_as_kineto_names_the
 
 
 def test_new_arguments_of_kernels_stay_reachable(tmp_path: Path) -> None:
-    more = {
+    more: Json = {
         "channel": 3,
         "channel_type": 1,
         "priority": -5,

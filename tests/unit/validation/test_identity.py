@@ -15,6 +15,7 @@ from tests.unit.validation.made import EVENTS, NODES, codes, lay, ran, step
 from tracebraid import check
 from tracebraid.importers.discovery import size_beside
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.validation.identity import identity_findings
 from tracebraid.validation.manifest import leftover_findings, manifest_findings
 
@@ -278,7 +279,7 @@ def test_an_open_step_of_another_profiler_is_reported_once() -> None:
     step = ran("ProfilerStep#1", 100, 600, 10, cat="user_annotation")
     other = {**ran("ProfilerStep#39", 200, 500, 13, finished="false"), "cat": "user_annotation"}
     codes = [one.code for one in found([{**step, "cat": "user_annotation"}, other, *EVENTS[1:]])]
-    assert codes.count("op-unfinished") == 0
+    assert FindingCode.OP_UNFINISHED not in codes
 
 
 @pytest.mark.parametrize("code", ["execution-trace-unfinished", "execution-trace-empty"])
