@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -519,6 +520,24 @@ def test_workers_of_a_loader_stay_out(tmp_path: Path) -> None:
     assert len({node["id"] for node in nodes}) == len(nodes)
     assert dangling(nodes) == []
     assert "aten::stack" not in [node["name"] for node in nodes]
+
+
+@either
+def test_a_trace_that_can_no_longer_be_written_is_one_error_with_its_path_once(
+    tmp_path: Path, ours: Any
+) -> None:
+    """As on a full disk; no hidden file of the recorder is named."""
+    target = tmp_path / "folder" / "et.json"
+    target.parent.mkdir()
+    observer = ours().register_callback(target)
+    observer.start()
+    torch.ones(2)
+    observer.stop()
+    shutil.rmtree(target.parent)
+    with pytest.raises(OutputError) as raised:
+        observer.unregister_callback()
+    assert str(raised.value).count(str(tmp_path)) == 1
+    assert raised.value.path == str(target)
 
 
 @either

@@ -13,7 +13,7 @@ from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, SegmentKind
 from tracebraid.model.questions import PathDetector, Removal
-from tracebraid.model.user_frame import without_object
+from tracebraid.model.user_frame import at_line, without_object
 
 _HOST_KINDS = [
     kind.value for kind in (ActivityKind.OP, ActivityKind.ANNOTATION, ActivityKind.CALL, ActivityKind.PYTHON)
@@ -59,7 +59,7 @@ class _Site:
     """Location of host work.
 
     Args:
-        call_site: the function; "": unknown.
+        call_site: the function, at the line that it calls from if that is known; "": unknown.
         path: the functions around it; "": of all.
         subject: the callee, or the work.
     """
@@ -77,7 +77,8 @@ def _detected(graph: DependencyGraph, segments: pl.DataFrame, work: HostWork) ->
         return EVIDENCE.empty()
     root = _tree(on_path, segments)
     function = _narrowed(root)
-    site = _Site(function.frame, function.path, ", ".join(_named(function)) or _largest(on_path))
+    subject = ", ".join(_named(function)) or _largest(on_path)
+    site = _Site(_at_line(graph, function.path, on_path), function.path, subject)
     rows = graph.activities.filter(as_text("host_work") == work.value)
     return _evidence(graph, rows, site, segments)
 
@@ -96,7 +97,8 @@ def _host_work(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFrame:
         rows = activities.filter(inside.fill_null(value=False))
         of_path = on_path.filter(inside.fill_null(value=False))
         what = _done(of_path) or ", ".join(_named(function)) or _largest(of_path)
-        found.append(_evidence(graph, rows, _Site(function.frame, function.path, what), segments))
+        site = _Site(_at_line(graph, function.path, of_path), function.path, what)
+        found.append(_evidence(graph, rows, site, segments))
     return pl.concat(found)
 
 
@@ -133,7 +135,8 @@ def _host_ops(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFrame:
     for name, frames in (
         named.filter(pl.col("duration_ns") > least).sort("name").select("name", "frames").iter_rows()
     ):
-        site = _Site((frames or "").rpartition(BETWEEN_FRAMES)[2], frames or "", "")
+        of_name = on_path.filter(as_text("name") == name)
+        site = _Site(_at_line(graph, frames or "", of_name), frames or "", "")
         found.append(_evidence(graph, ops.filter(as_text("name") == name), site, segments))
     return pl.concat(found)
 
@@ -255,6 +258,21 @@ def _narrowed(function: _Function) -> _Function:
         if called.host_ns >= _NEARLY_ALL * function.host_ns:
             return _narrowed(called)
     return function
+
+
+def _at_line(graph: DependencyGraph, path: str, on_path: pl.DataFrame) -> str:
+    """The last function of a path, at the line in it that most of the time on the critical path is called from."""
+    function = path.rpartition(BETWEEN_FRAMES)[2]
+    most = _MOST_OF_NAME * int(on_path.get_column("duration_ns").sum())
+    lines = (
+        on_path.filter(as_text("frames") == path)
+        .join(graph.activities.select("rank", "event_id", "line"), on=["rank", "event_id"])
+        .drop_nulls("line")
+        .group_by("line")
+        .agg(pl.col("duration_ns").sum())
+        .filter(pl.col("duration_ns") > most)
+    )
+    return function if lines.is_empty() else at_line(function, lines.item(0, "line"))
 
 
 def compute_function(graph: DependencyGraph, segments: pl.DataFrame) -> tuple[str, float] | None:

@@ -42,6 +42,32 @@ class Family(Enum):
     """Ranks of a job, compared with each other."""
 
 
+class Switch(Enum):
+    """Options of torch's profiler that not every version has: in code, and the first versions with and without it."""
+
+    since: str
+    until: str
+
+    SYNC_EVENTS = "enable_cuda_sync_events=True", "2.1", ""
+    COUNTERS = "profiler_metrics=[...]", "", "2.14"
+    """torch 2.14 ignores it, with a warning."""
+
+    def __new__(cls, code: str, since: str, until: str) -> Switch:
+        """The member of an option, which is its value."""
+        member = object.__new__(cls)
+        member._value_ = code
+        member.since, member.until = since, until
+        return member
+
+    @property
+    def advice(self) -> str:
+        """How to capture with it, and with which versions."""
+        versions = [f"{self.since} or newer"] if self.since else []
+        versions += [f"before {self.until}"] if self.until else []
+        config = f"experimental_config=torch._C._profiler._ExperimentalConfig({self.value})"
+        return f"Capture with torch {' and '.join(versions)}, and {config}"
+
+
 class Need(Enum):
     """Data that an analysis may need: a code, the sentence where it is missing, and how to capture it."""
 
@@ -128,7 +154,7 @@ class Need(Enum):
     SYNC_EVENTS = (
         "sync events",
         "no synchronisation events of the device were recorded",
-        "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
+        f"{Switch.SYNC_EVENTS.advice}, as `tracebraid capture` does",
     )
     COMMUNICATION = (
         "communication",
@@ -150,7 +176,7 @@ class Need(Enum):
     COUNTERS = (
         "counters",
         "no hardware counters were recorded",
-        "Capture with profiler_metrics in torch._C._profiler._ExperimentalConfig",
+        Switch.COUNTERS.advice,
     )
     GRAPH_LAUNCHES = (
         "graph launches",

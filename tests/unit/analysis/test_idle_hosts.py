@@ -301,6 +301,19 @@ def test_between_ops_the_host_is_in_python_or_waits_for_data() -> None:
     assert (row["device"], row["next_name"], row["next_call"]) == ("cpu", "aten::mm", None)
 
 
+def test_idle_time_is_blamed_on_the_line_that_runs_where_the_trace_tells_it() -> None:
+    scene, host = host_scene(devices=[])
+    host.run("aten::mm", 10_000)
+    with host.frame("train.py(5): step", called_from="train.py:30"):
+        for line, ns in ((8, 3_000), (9, 4_000), (9, 5_000)):
+            with host.frame("<built-in function sleep>", ns, f"train.py:{line}"):
+                pass
+        host.spend(7_000)
+    host.run("aten::mm", 10_000)
+    found = idle_blame(scene.linked(), by="frame").select("frame", "idle_ns").rows()
+    assert found == [("train.py(9): step", 9_000), ("train.py(5): step", 7_000), ("train.py(8): step", 3_000)]
+
+
 def test_an_op_on_any_thread_keeps_the_host_busy() -> None:
     scene = Scene(devices=[])
     host, other = scene.thread(), scene.thread()

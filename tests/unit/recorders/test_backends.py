@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 import textwrap
 import threading
@@ -16,6 +17,7 @@ import tracebraid
 from tests.integration.running import run_command
 from tests.waiting import let_others_run
 from tracebraid.errors import ArgumentError, CaptureError, OutputError
+from tracebraid.model.analysis import Switch
 from tracebraid.recorders.session.overhead import StepTimes
 from tracebraid.recorders.session.process_facts import ProcessFacts
 from tracebraid.recorders.session.settings import Settings
@@ -32,6 +34,20 @@ ERRORS = [
     CaptureError("c++ " + "-isystem folder " * 1000),
     OutputError("/cache", "it cannot be written", "Choose another"),
 ]
+
+
+@pytest.mark.parametrize("switch", Switch)
+def test_advice_names_switches_with_the_versions_that_have_them(switch: Switch) -> None:
+    name, version = switch.value.partition("=")[0], _version(torch.__version__)
+    known = torch._C._profiler._ExperimentalConfig.__init__.__doc__ or ""
+    is_ignored = re.search(rf"{name}\s*:\s*DEPRECATED and ignored", known) is not None
+    has_it = _version(switch.since or "0") <= version < _version(switch.until or "99")
+    assert (name in known and not is_ignored) is has_it
+    assert all(one in switch.advice for one in (switch.value, switch.since, switch.until))
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", text)[:2]))
 
 
 def break_library(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tracebraid.recorders.postprocess.edits import (
     apply_edits,
     escape_names,
     first_error,
+    mapped,
     merged,
     own_files,
     own_frames,
@@ -276,3 +278,14 @@ def test_files_are_known_by_their_path_and_by_that_below_the_folders_of_imports(
 def test_edits_inside_of_what_goes_are_left_out() -> None:
     removal, inside, before = Edit(5, 20, b""), Edit(7, 9, b"x"), Edit(1, 3, b"y")
     assert merged([before, inside], [removal]) == [before, removal]
+
+
+def test_what_fails_while_a_trace_is_edited_is_the_error_itself(tmp_path: Path) -> None:
+    """The edited text has views of the mapped file, which the traceback keeps."""
+    (tmp_path / "part").write_bytes(b"text")
+
+    def fail(edited: Iterator[memoryview | bytes]) -> None:
+        raise OSError(f"{next(edited)!r}: disk full")
+
+    with pytest.raises(OSError, match="disk full"), mapped(tmp_path / "part") as text:
+        fail(apply_edits(text, []))

@@ -7,6 +7,7 @@ import mmap
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,18 @@ def escape_names(
         return [], []
     where = f"byte {edits[0].start}"
     return edits, [Finding(FindingCode.NAME_ESCAPED, where=where, count=len(edits))]
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[mmap.mmap]:
+    """Map a file into memory. It is unmapped at the end, or with the traceback of an error that has views of it."""
+    with path.open("rb") as file:
+        text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        yield text
+    finally:
+        with suppress(BufferError):
+            text.close()
 
 
 def apply_edits(text: bytes | mmap.mmap, edits: list[Edit]) -> Iterator[memoryview | bytes]:

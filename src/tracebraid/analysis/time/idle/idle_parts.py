@@ -17,6 +17,7 @@ from tracebraid.analysis.host.host_rows import (
     NO_ROW,
     by_lane,
     by_rules,
+    frame_places,
     host_rows,
     innermost_at,
     is_in_role,
@@ -216,8 +217,8 @@ def idle_segments(linked: LinkedTrace) -> pl.DataFrame:
     """Split the parts of `cause_parts` further where the host's innermost event changes, in time order.
 
     Columns: `part`, `row` (of `gap_launches`), `start_ns`, `end_ns`, `cause`; `activity`, a number of `Activity`, null
-    where the host is not the cause; and rows of `HostRows`, -1 for none: `op`, `top_op`, `annotation`, `module`,
-    `frame`.
+    where the host is not the cause; and rows of `HostRows`, -1 for none: `op`, `top_op`, `annotation`, `module`; and
+    `frame`, a number of `frame_places`.
 
     Where the host is the cause, a segment is about the thread that launched what ended the gap, if the trace
     shows that it works then; else about its partner, if that works; else about the thread itself if it is in any
@@ -392,10 +393,9 @@ def _idle_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
 
 
 def _contexts_of_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
+    names_of = {"module": modules_of_rows, "frame": _places}
     names = [
-        (modules_of_rows if name == "module" else names_of_rows)(
-            linked, segments.get_column(name).to_numpy()
-        ).alias(name)
+        names_of.get(name, names_of_rows)(linked, segments.get_column(name).to_numpy()).alias(name)
         for name in CONTEXT
     ]
     # Columns without any value, such as frames where there are no stacks, would only make the grouping slow.
@@ -406,6 +406,13 @@ def _contexts_of_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFr
         .agg(pl.col("dur_ns").sum(), *(pl.col(name).first() for name in CONTEXT if name not in known))
         .select("index", "activity", *CONTEXT, "dur_ns")
     )
+
+
+def _places(linked: LinkedTrace, numbers: _Ints) -> pl.Series:
+    """Names of places by their numbers, as categoricals; null for -1."""
+    names = frame_places(linked).names.cast(pl.Categorical())
+    found: pl.Series = names.gather(pl.Series(numbers).set(pl.Series(numbers < 0), None))
+    return found
 
 
 def _gaps(linked: LinkedTrace) -> pl.DataFrame:
