@@ -7,9 +7,9 @@ for another one leaves its session open, with which the process ends by SIGSEGV.
 from _thread import get_ident
 from contextlib import suppress
 from pathlib import Path
-from posix import getpid, kill
+from posix import getpid, getppid, kill
 
-__all__ = ["get_ident", "getpid", "started_at"]
+__all__ = ["get_ident", "getpid", "parent", "started_at"]
 
 _ENDED = ("Z", "X")
 """States of a process that has ended, and that its parent has not heard of."""
@@ -29,3 +29,8 @@ def started_at(pid: int) -> str:
             kill(pid, 0)
             return "running"
     return ""
+
+
+def parent() -> str:
+    """Return the id of the process that started this one, and when that was started itself."""
+    return f"{getppid()} {started_at(getppid())}"
