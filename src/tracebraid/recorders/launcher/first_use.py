@@ -9,14 +9,13 @@ import atexit
 import functools
 import multiprocessing.util
 import sys
-from _thread import allocate_lock
 from collections.abc import Callable
 from typing import Any
 
 from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.launcher.notes import write_note
 from tracebraid.recorders.needs_torch import torch
-from tracebraid.recorders.own_process import getpid
+from tracebraid.recorders.own_process import LockOfProcess, getpid
 
 
 def watch(settings: str, on_failure: Callable[[BaseException], None]) -> None:
@@ -25,13 +24,13 @@ def watch(settings: str, on_failure: Callable[[BaseException], None]) -> None:
     Where this torch lacks what is watched, its classes are as they were, and the error is raised.
     """
 
-    def set_up() -> None:
+    def load() -> Callable[[], None]:
         from tracebraid.recorders.launcher.bootstrap import set_up
 
-        set_up(settings)
+        return lambda: set_up(settings)
 
     torch.compiler.is_compiling()
-    FirstUse(set_up, on_failure).watch()
+    FirstUse(load, on_failure).watch()
 
 
 def at_end(end: Callable[[], None]) -> None:
@@ -54,17 +53,20 @@ def is_worker_of_data() -> bool:
 
 
 class FirstUse:
-    """Calls `set_up` once, when a module is called or an optimizer made, with torch's classes as they were.
+    """Sets the capture up once, when a module is called or an optimizer made, with torch's classes as they were.
 
     Args:
-        set_up: sets the capture up; it may replace the same members of torch's classes.
-        on_failure: called with the exception of `set_up`; the program goes on.
+        load: returns what sets the capture up, which may replace the same members of torch's classes.
+        on_failure: called with the exception of either; the program goes on.
     """
 
-    def __init__(self, set_up: Callable[[], None], on_failure: Callable[[BaseException], None]) -> None:
-        self._set_up = set_up
+    def __init__(
+        self, load: Callable[[], Callable[[], None]], on_failure: Callable[[BaseException], None]
+    ) -> None:
+        self._load = load
         self._guard = Guard(on_failure)
-        self._once = allocate_lock()
+        self._one_at_a_time = LockOfProcess()
+        self._has_begun = self._is_over = False
         self._replaced: list[tuple[Any, str, Any, Any]] = []
         self._pid = getpid()
 
@@ -87,25 +89,38 @@ class FirstUse:
     def _replacement(self, owner: Any, name: str, original: Any, is_compiling: Callable[[], bool]) -> Any:
         @functools.wraps(original)
         def first(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or is_worker_of_data():
+            if self._is_over or is_compiling() or is_worker_of_data():
                 return original(*args, **kwargs)
-            is_in_place = vars(owner)[name] is ours
-            self._begin()
             # Where the program has wrapped this, its wrapper would be called again by what takes its place.
-            return (getattr(owner, name) if is_in_place else original)(*args, **kwargs)
+            is_outermost = vars(owner)[name] is ours
+            self._begin()
+            return (getattr(owner, name) if is_outermost else original)(*args, **kwargs)
 
         ours = staticmethod(first) if isinstance(vars(owner)[name], staticmethod) else first
         return ours
 
     def _begin(self) -> None:
-        if not self._once.acquire(blocking=False):
-            return
-        for owner, name, before, ours in self._replaced:
-            if vars(owner)[name] is ours:
-                setattr(owner, name, before)
-        with self._guard:
-            self._set_up()
+        # Other threads wait: loading takes a second, in which a pool may have taken all its steps.
+        with self._one_at_a_time:
+            if self._has_begun:
+                return
+            self._has_begun = True
+            set_up: Callable[[], None] = _nothing
+            try:
+                with self._guard:
+                    set_up = self._load()
+            finally:
+                for owner, name, before, ours in self._replaced:
+                    if vars(owner)[name] is ours:
+                        setattr(owner, name, before)
+            with self._guard:
+                set_up()
+            self._is_over = True
 
     def _end(self) -> None:
-        if self._pid == getpid() and not self._once.locked():
+        if self._pid == getpid() and not self._has_begun:
             write_note("ended", exception=exception_at_end())
+
+
+def _nothing() -> None:
+    pass

@@ -15,7 +15,7 @@ from tracebraid.recorders.backends.grace_period import wait_while
 from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.launcher.loops import Loop, LoopKind, Loops
 from tracebraid.recorders.needs_torch import torch
-from tracebraid.recorders.own_process import get_ident, getpid
+from tracebraid.recorders.own_process import LockOfProcess, get_ident
 
 _NO_BACKWARD = -1
 """PyTorch's number of the backward pass of a thread that runs none."""
@@ -77,7 +77,7 @@ class StepWatch:
         self._ends_with_backward: Loop | None = None
         self._passed_over = 0
         self._traced: list[weakref.ref[Any]] = []
-        self._one_at_a_time = _LockOfProcess()
+        self._one_at_a_time = LockOfProcess()
 
     def start(self) -> None:
         """Watch from now on. Where this torch lacks a hook, restore its classes and raise the error."""
@@ -114,7 +114,9 @@ class StepWatch:
             self._unwatch_optimizers()
             self._only_counted = self.loops.of_optimizers()
             return True
-        return self._count_calls(followed)
+        counts = self._count_calls(followed)
+        self.loops.stop_counting_modules(followed if counts else None)
+        return counts
 
     def _count_calls(self, loop: Loop) -> bool:
         """Count the calls of a loop's module where torch looks for a compiled form of it, which its class has from now.
@@ -351,21 +353,6 @@ def _kind_of(module: Any) -> LoopKind:
 
 def _nothing() -> None:
     pass
-
-
-class _LockOfProcess:
-    """A lock of the threads of this process, which a forked child does not inherit; its owner may enter it again."""
-
-    def __init__(self) -> None:
-        self._pid, self._lock = getpid(), threading.RLock()
-
-    def __enter__(self) -> None:
-        if self._pid != getpid():
-            self._pid, self._lock = getpid(), threading.RLock()
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
 
 
 class _Nested:

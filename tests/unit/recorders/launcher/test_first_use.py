@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.callbacks import never
+from tests.waiting import HANG_S
 from tracebraid.recorders.launcher.first_use import FirstUse
 from tracebraid.recorders.launcher.launch import child_environment
 from tracebraid.recorders.session.settings import Settings
@@ -76,7 +78,7 @@ def test_the_first_use_sets_up_once_and_goes_on_with_what_that_has_put_in_place(
             setattr(owner, name, staticmethod(noted) if name == "profile_hook_step" else noted)
         seen.append("set up")
 
-    FirstUse(set_up, never).watch()
+    FirstUse(lambda: set_up, never).watch()
     assert not set(before) & set(of_classes())
     use()
     use()
@@ -86,7 +88,7 @@ def test_the_first_use_sets_up_once_and_goes_on_with_what_that_has_put_in_place(
 
 
 def test_a_worker_of_a_data_loader_does_not_set_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    FirstUse(lambda: pytest.fail("set up"), never).watch()
+    FirstUse(lambda: pytest.fail("loaded"), never).watch()
     with monkeypatch.context() as patch:
         patch.setattr(torch.utils.data._utils.worker, "_worker_info", object())
         assert called().tolist() == [1, 1]
@@ -94,7 +96,7 @@ def test_a_worker_of_a_data_loader_does_not_set_up(monkeypatch: pytest.MonkeyPat
 
 def test_what_the_program_has_wrapped_is_called_once_for_each_call(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    FirstUse(lambda: calls.append("set up"), never).watch()
+    FirstUse(lambda: lambda: calls.append("set up"), never).watch()
     ours = torch.nn.Module.__call__
 
     def wrapper(*args: Any) -> Any:
@@ -108,17 +110,53 @@ def test_what_the_program_has_wrapped_is_called_once_for_each_call(monkeypatch: 
     assert torch.nn.Module.__call__ is wrapper
 
 
-def test_a_failure_to_set_up_does_not_reach_the_program() -> None:
+def fail() -> Callable[[], None]:
+    raise ImportError("no")
+
+
+@pytest.mark.parametrize("load", [fail, lambda: fail], ids=["to load", "to set up"])
+def test_a_failure_does_not_reach_the_program(load: Callable[[], Callable[[], None]]) -> None:
     before = of_classes()
     errors: list[BaseException] = []
-
-    def fail() -> None:
-        raise ImportError("no")
-
-    FirstUse(fail, errors.append).watch()
+    FirstUse(load, errors.append).watch()
     assert called().tolist() == [1, 1]
     assert of_classes() == before
     assert [str(error) for error in errors] == ["no"]
+
+
+def test_other_threads_wait_until_it_is_set_up() -> None:
+    """A pool may have called a module for all its requests before the capture is loaded."""
+    calls: list[str] = []
+    others = [threading.Thread(target=called) for _ in range(3)]
+
+    def set_up() -> None:
+        original = torch.nn.Module.__call__
+
+        def counted(*args: Any) -> Any:
+            calls.append("call")
+            return original(*args)
+
+        torch.nn.Module.__call__ = counted
+
+    def load() -> Callable[[], None]:
+        for thread in others:
+            thread.start()
+        assert calls == []
+        return set_up
+
+    FirstUse(load, never).watch()
+    called()
+    for thread in others:
+        thread.join(HANG_S)
+    assert calls == ["call"] * 4
+
+
+def test_what_the_program_has_kept_is_torch_s_own_later() -> None:
+    FirstUse(lambda: lambda: None, never).watch()
+    kept = torch.nn.Module.__call__
+    called()
+    torch.nn.Module.__call__ = lambda *args: kept(*args)
+    assert called().tolist() == [1, 1]
 
 
 @pytest.mark.full

@@ -494,7 +494,7 @@ def test_once_it_settles_calls_of_the_followed_module_alone_are_counted_until_an
     assert watch.settle()
     assert our_calls(lambda: call(module, 3)) == 2 * 3
     assert our_calls(lambda: call(other, 3)) == 0
-    assert [loop["steps"] for loop in watch.loops.summary()] == [4]
+    assert [(loop["steps"], loop["counted_to_end"]) for loop in watch.loops.summary()] == [(4, True)]
     assert our_calls(lambda: call(copy.deepcopy(module), 3)) == 3
     call(module.eval())
     assert [loop["steps"] for loop in watch.loops.summary()] == [4]
@@ -510,7 +510,7 @@ def test_once_it_settles_calls_of_a_small_module_cost_nothing(watch: StepWatch) 
     call(small)
     assert not watch.settle()
     assert our_calls(lambda: call(small, 3)) == 0
-    assert [loop["steps"] for loop in watch.loops.summary()] == [1]
+    assert [(loop["steps"], loop["counted_to_end"]) for loop in watch.loops.summary()] == [(1, False)]
 
 
 def test_a_step_of_the_class_below_is_part_of_a_step_after_it_settles_too(
