@@ -89,7 +89,7 @@ class FirstUse:
     def _replacement(self, owner: Any, name: str, original: Any, is_compiling: Callable[[], bool]) -> Any:
         @functools.wraps(original)
         def first(*args: Any, **kwargs: Any) -> Any:
-            if self._is_over or is_compiling() or is_worker_of_data():
+            if is_compiling() or self._is_over or is_worker_of_data():
                 return original(*args, **kwargs)
             # Where the program has wrapped this, its wrapper would be called again by what takes its place.
             is_outermost = vars(owner)[name] is ours
