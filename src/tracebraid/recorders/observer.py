@@ -26,7 +26,7 @@ from tracebraid.recorders.postprocess import resources
 from tracebraid.recorders.postprocess.edits import Edit, apply_edits, first_error, rename_events
 from tracebraid.recorders.postprocess.finish_et import repair_execution_trace
 
-_ESCAPES_NO_NAME = (2, 13)
+_ESCAPES_NO_NAME = (2, 15)
 """Last version of torch whose recorder is known to write unescaped names."""
 
 
