@@ -471,7 +471,7 @@ def _ids(event_id: _Ints, rows: _Ints) -> pl.Series:
 
 
 _SINGLE_QUOTED = pl.col("name").str.replace_all('"', "'", literal=True)
-SAME_NAME = (pl.col("name") == pl.col("node_name")) | (_SINGLE_QUOTED == pl.col("kineto_name"))
+SAME_NAME = (pl.col("name") == pl.col("node_name")) | (pl.col("kineto_name") == _SINGLE_QUOTED)
 """Expression: whether an event with `name` and a node with `node_name` and `kineto_name` agree in name."""
 
 _UNPRINTABLE = r"[^\x20-\x7e]"

@@ -82,8 +82,8 @@ class ExecutionTraceObserver:
         if getattr(self, "_recorder", None) is not None:
             self.unregister_callback()
 
-    @staticmethod
-    def build_execution_trace_obs_from_env() -> ExecutionTraceObserver | None:
+    @classmethod
+    def build_execution_trace_obs_from_env(cls) -> ExecutionTraceObserver | None:
         """An observer that writes to a temporary file, if ENABLE_PYTORCH_EXECUTION_TRACE is 1; else None.
 
         ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS=1 collects extra resources too.
@@ -96,7 +96,7 @@ class ExecutionTraceObserver:
         with writing(Path(tempfile.gettempdir())):
             handle, path = tempfile.mkstemp(suffix=".et.json")
             os.close(handle)
-        observer = ExecutionTraceObserver().register_callback(path)
+        observer = cls().register_callback(path)
         observer.set_extra_resource_collection(
             os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS", "0") == "1"
         )
