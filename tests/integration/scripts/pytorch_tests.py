@@ -7,6 +7,7 @@ import json
 import runpy
 import sys
 import unittest
+from typing import Any, ClassVar
 
 import torch
 from torch.testing._internal import common_device_type
@@ -22,11 +23,9 @@ class Observer(tracebraid.ExecutionTraceObserver):
 
 
 class Outcomes(unittest.TextTestResult):
-    """The outcome of each test by its name."""
+    """Keeps the outcome of each test by its name."""
 
-    def __init__(self, *arguments: object, **options: object) -> None:
-        super().__init__(*arguments, **options)
-        self.by_name: dict[str, str] = {}
+    by_name: ClassVar[dict[str, str]] = {}
 
     def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802
         unsuccessful = {"failed": [*self.failures, *self.errors], "skipped": self.skipped}
@@ -41,8 +40,9 @@ def main() -> None:
     classes = [one for one in runpy.run_path(sys.argv[1]).values() if isinstance(one, type)]
     cases = [one for one in classes if one.__module__ == "<run_path>" and issubclass(one, unittest.TestCase)]
     suite = unittest.TestSuite(map(unittest.defaultTestLoader.loadTestsFromTestCase, cases))
-    result = unittest.TextTestRunner(resultclass=Outcomes).run(suite)
-    print(json.dumps(result.by_name))
+    outcomes: Any = Outcomes
+    unittest.TextTestRunner(resultclass=outcomes).run(suite)
+    print(json.dumps(Outcomes.by_name))
 
 
 if __name__ == "__main__":
