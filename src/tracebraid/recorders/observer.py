@@ -26,7 +26,7 @@ from tracebraid.recorders.postprocess import resources
 from tracebraid.recorders.postprocess.edits import Edit, apply_edits, first_error, mapped, rename_events
 from tracebraid.recorders.postprocess.finish_et import repair_execution_trace
 
-_ESCAPES_NO_NAME = (2, 13)
+_ESCAPES_NO_NAME = (2, 15)
 """Last version of torch whose recorder is known to write unescaped names."""
 
 
@@ -82,8 +82,8 @@ class ExecutionTraceObserver:
         if getattr(self, "_recorder", None) is not None:
             self.unregister_callback()
 
-    @staticmethod
-    def build_execution_trace_obs_from_env() -> ExecutionTraceObserver | None:
+    @classmethod
+    def build_execution_trace_obs_from_env(cls) -> ExecutionTraceObserver | None:
         """An observer that writes to a temporary file, if ENABLE_PYTORCH_EXECUTION_TRACE is 1; else None.
 
         ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS=1 collects extra resources too.
@@ -96,7 +96,7 @@ class ExecutionTraceObserver:
         with writing(Path(tempfile.gettempdir())):
             handle, path = tempfile.mkstemp(suffix=".et.json")
             os.close(handle)
-        observer = ExecutionTraceObserver().register_callback(path)
+        observer = cls().register_callback(path)
         observer.set_extra_resource_collection(
             os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS", "0") == "1"
         )

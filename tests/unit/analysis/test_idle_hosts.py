@@ -188,8 +188,8 @@ def test_blame_is_summed_by_a_single_column() -> None:
     columns = ("op", "annotation", "host_activity", "idle_ns", "count", "longest_ns", "share")
     idle_ns = 70_000 + CALL_NS + LATENCY_NS
     assert idle_blame(linked, by="op").select(columns).rows() == [
-        ("aten::a", None, None, 50_000, 1, 50_000, 50_000 / idle_ns),
-        ("aten::b", None, None, 20_000, 1, 20_000, 20_000 / idle_ns),
+        ("aten::a", None, None, 50_000, 1, 50_000, pytest.approx(50_000 / idle_ns)),
+        ("aten::b", None, None, 20_000, 1, 20_000, pytest.approx(20_000 / idle_ns)),
     ]
     for by, rows in (
         ("annotation", [("backward", 40_000), ("forward", 30_000)]),

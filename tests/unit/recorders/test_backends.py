@@ -217,6 +217,8 @@ def test_real_threads_are_waited_for_and_not_for_long(monkeypatch: pytest.Monkey
 def test_no_operator_that_begins_while_kineto_ends_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorder: str
 ) -> None:
+    """From torch 2.14 on PyTorch waits for other threads itself; what Kineto records until then has no node."""
+    waits = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 14)
     end = torch.profiler._KinetoProfile.stop_trace
 
     def stop_trace(self: object) -> None:
@@ -237,7 +239,7 @@ def test_no_operator_that_begins_while_kineto_ends_is_recorded(
     session.write({})
     for name in ("kineto.json.gz", "et.json.gz"):
         text = gzip.decompress((tmp_path / name).read_bytes())
-        assert (b'"early"' in text, b'"late"' in text) == (True, False), name
+        assert (b'"early"' in text, b'"late"' in text) == (True, waits and name == "kineto.json.gz"), name
 
 
 def run_beside(name: str) -> None:

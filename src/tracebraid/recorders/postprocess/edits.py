@@ -17,7 +17,8 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
 _NAME_IN_ET = re.compile(rb'\{\s*"id": \d+, "name": "(.*?)", "ctrl_deps": \d+,\s*"inputs": ', re.DOTALL)
-_NAME_IN_KINETO = re.compile(rb'"cat": "[^"\n]*",\s*"name": "(.*?)",\s*"pid": ', re.DOTALL)
+# The name of an arrow, whose phase is not beside its category, ends its object: it needs no escape.
+_NAME_IN_KINETO = re.compile(rb'"ph": "X",\s*"cat": "[^"\n]*",\s*"name": "(.*?)",\s*"pid": ', re.DOTALL)
 _NEEDS_ESCAPE = re.compile(rb'[\x00-\x1f"\\\x80-\xff]')
 
 

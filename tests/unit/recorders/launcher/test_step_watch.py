@@ -325,7 +325,7 @@ def test_an_edge_waits_for_backward_passes_of_other_threads(watch: StepWatch) ->
 # --- modules that are traced ------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit")
 def test_calls_that_record_a_module_are_none(module: Any, watch: StepWatch, steps: list[str]) -> None:
     """`torch.jit.trace` calls it once to record it, and twice to compare; the calls of either count as ever."""
     traced = torch.jit.trace(module, torch.ones(2, 3))
