@@ -15,7 +15,6 @@ from tracebraid.graph.hosts.backend_ranges import backend_ranges, issuing_ops
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, EdgeKind, EdgeList, Point, moment
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.quantities import NS_PER_MS
 
 _Ints = NDArray[np.int64]
 
@@ -235,9 +234,6 @@ _Flags = NDArray[np.bool_]
 SHORTEST_WAIT_NS = 10_000
 """Minimum silence of a wait without a name: a thread without events for less may have computed."""
 
-_LATE_NS = NS_PER_MS
-"""Tolerance for late timestamps: a few wake-ups of threads."""
-
 _WAITS = r"(?i)\bwait(?:\b|_tensor)|barrier|synchronize"
 """Names of functions and ops in which a thread waits for communication; functional collectives have `wait_tensor`."""
 _MAY_WAIT = (ActivityKind.THREAD.value, ActivityKind.ANNOTATION.value, ActivityKind.PYTHON.value)
@@ -289,13 +285,7 @@ def late_ends(
     named, unnamed = _may_wait(activities, chains.owner[resumed])
     inside = (resumed > since) & (resumed_ns > start_ns) & (resumed_ns < asked.end_ns)
     mostly = (2 * silent_ns >= resumed_ns - start_ns) & (silent_ns >= asked.end_ns - resumed_ns)
-    late = (
-        inside
-        & mostly
-        & (asked.end_ns - resumed_ns >= _LATE_NS)
-        & (silent_ns >= SHORTEST_WAIT_NS)
-        & (named | unnamed)
-    )
+    late = inside & mostly & (silent_ns >= SHORTEST_WAIT_NS) & (named | unnamed)
     ends = moment(asked.range[late], Point.END)
     # What the range's own thread has noted in it ended before.
     last_ns = chains.times_ns[np.maximum(chains.position[ends] - 1, 0)]
