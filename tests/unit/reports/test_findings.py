@@ -109,7 +109,7 @@ def test_a_name_in_a_finding_cannot_break_its_line_or_steer_a_terminal() -> None
 @pytest.mark.parametrize(
     ("codes", "text"),
     [
-        ([], "it links; no problems"),
+        ([], "it links; no problems found"),
         (["no-steps"], "it links; 1 note"),
         (["parents-differ", "base-time", "no-steps"], "it links; 2 warnings, 1 note"),
         (["no-overlap", "no-et", "no-steps"], "it links, but it is not sound; 2 errors, 1 note"),
