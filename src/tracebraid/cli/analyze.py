@@ -144,7 +144,7 @@ def _show(answer: Answer, step: str | None, target: Target, top: int) -> None:
     """Write or print the answer and its missing data; exit with 1 if nothing could be answered."""
     for line in lacks_lines(answer):
         note(line)
-    if answer.frame.is_empty() and not answer.is_matched:
+    if answer.frame.is_empty() and not answer.is_matched and not answer.is_unanswerable:
         note(unmatched_line(answer))
     if answer.frame.is_empty() and (answer.is_unanswerable or not answer.is_matched):
         raise SystemExit(1)

@@ -13,6 +13,7 @@ from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, SegmentKind
 from tracebraid.model.questions import PathDetector, Removal
+from tracebraid.model.step import is_step_name
 from tracebraid.model.user_frame import at_line, without_object
 
 _HOST_KINDS = [
@@ -177,7 +178,7 @@ def _outside_of_ops(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFr
     """Time of the path in which a thread is in no op, call or function, with the ops before and after.
 
     Only long stretches count: there is always some Python between two ops. A step of which nothing is recorded is no
-    evidence.
+    evidence. A mark of a step that is left out divides no stretch.
     """
     kind = as_text("kind")
     host = [SegmentKind.HOST_OP, SegmentKind.CALL, SegmentKind.PYTHON, SegmentKind.ANNOTATION]
@@ -197,11 +198,26 @@ def _outside_of_ops(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFr
         )
     )
     alone = kind.is_in([SegmentKind.ANNOTATION.value, SegmentKind.THREAD.value])
-    long = placed.filter(
-        alone
-        & pl.col("frames").is_null()
-        & pl.col("host_work").is_null()
-        & (pl.col("duration_ns") >= MACRO_NS)
+    bare = placed.filter(alone & pl.col("frames").is_null() & pl.col("host_work").is_null())
+    steps = graph.steps.get_column("step").cast(pl.String).unique().drop_nulls()
+    left_out = is_step_name(as_text("name")) & ~as_text("name").is_in(steps.implode())
+    goes_on = (
+        (left_out | left_out.shift(1))
+        & pl.all_horizontal(
+            as_text(name).eq_missing(as_text(name).shift(1)) for name in ("step", "annotation")
+        )
+        & pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in ("rank", "lane"))
+        & (pl.col("start_ns") == (pl.col("start_ns") + pl.col("duration_ns")).shift(1))
+    )
+    whole = bare.group_by(
+        (~goes_on.fill_null(value=False)).cum_sum().alias("stretch"), maintain_order=True
+    ).agg(
+        pl.col("step", "rank", "start_ns", "before", "event_id", "annotation").first(),
+        pl.col("duration_ns").sum(),
+        pl.col("after").last(),
+    )
+    long = whole.filter(
+        (pl.col("duration_ns") >= MACRO_NS)
         & pl.col("event_id").is_not_null()
         & pl.any_horizontal(pl.col("before", "after", "annotation").is_not_null())
     )

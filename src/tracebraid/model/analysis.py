@@ -138,7 +138,7 @@ class Need(Enum):
     )
     ANNOTATIONS = (
         "annotations",
-        "the program has no annotations",
+        "no annotations were recorded",
         "Mark its parts with torch.profiler.record_function",
     )
     ALLOCATIONS = (
@@ -180,7 +180,7 @@ class Need(Enum):
     )
     GRAPH_LAUNCHES = (
         "graph launches",
-        "no graph was launched",
+        "no launch of a graph was recognised",
         "Capture while CUDA or HIP graphs are replayed",
     )
     EXECUTION_TRACE = (
@@ -196,7 +196,7 @@ class Need(Enum):
     )
     INFERENCE_ITERATIONS = (
         "inference iterations",
-        "the trace has no iteration of a language model's inference",
+        "no iteration of a language model's inference was recognised",
         "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
     )
     """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside training."""
@@ -208,7 +208,7 @@ class Need(Enum):
     """Work that the program launched and the trace does not have: see `Gap.hides`."""
     SEVERAL_RANKS = (
         "several ranks",
-        "there is only one rank",
+        "the traces are of one rank",
         "Give the folder with the traces of all ranks of the job",
     )
     """Traces of more than one rank of a job."""

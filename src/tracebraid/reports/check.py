@@ -80,7 +80,7 @@ def verdict(check: Check) -> str:
         f"{count} {severity.value}{'' if count == 1 else 's'}" for severity, count in counts.items() if count
     )
     what = _how_it_links(check)
-    return f"{printable(check.path)}: {what}{f'; {counted}' if counted else '; no problems'}"
+    return f"{printable(check.path)}: {what}{f'; {counted}' if counted else '; no problems found'}"
 
 
 def _how_it_links(check: Check) -> str:

@@ -114,7 +114,7 @@ def test_a_name_in_a_finding_cannot_break_its_line_or_steer_a_terminal() -> None
 @pytest.mark.parametrize(
     ("codes", "text"),
     [
-        ([], "it links; no problems"),
+        ([], "it links; no problems found"),
         (["no-steps"], "it links; 1 note"),
         (["parents-differ", "base-time", "no-steps"], "it links; 2 warnings, 1 note"),
         (["no-overlap", "no-et", "no-steps"], "it links, but it is not sound; 2 errors, 1 note"),
@@ -129,7 +129,7 @@ def test_the_verdict_is_one_line_with_counts(codes: list[str], text: str) -> Non
 
 @pytest.mark.parametrize(
     ("linked", "text"),
-    [((4, 4), "it links; no problems"), ((4, 3), "it links, 87.5 % of 8 nodes; no problems")],
+    [((4, 4), "it links; no problems found"), ((4, 3), "it links, 87.5 % of 8 nodes; no problems found")],
 )
 def test_the_verdict_says_how_many_nodes_of_all_ranks_have_no_event(
     linked: tuple[int, ...], text: str

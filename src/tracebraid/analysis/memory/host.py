@@ -353,9 +353,9 @@ ALLOCATOR_CALLS = Table(
     ALLOCATOR_CALLS,
     Family.MEMORY,
     needs=(Need.DEVICE_WORK,),
-    uses=(Need.HOST_OPS, Need.STEPS),
+    uses=(Need.KNOWN_CALLS, Need.HOST_OPS, Need.STEPS),
     shown="call count steady_count total_ns max_ns op module",
-    when_empty="the allocator asks no device for memory",
+    when_empty="no call is known to ask a device for memory",
 )
 def allocator_calls(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
     """Which ops make the allocator ask the device for memory?

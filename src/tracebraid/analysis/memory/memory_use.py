@@ -181,7 +181,7 @@ MEMORY_PEAK = Table(
     shown=(
         "peak_ns peak_bytes before_trace_bytes in_trace_bytes reserved_bytes allocations op module source"
     ),
-    when_empty="nothing is allocated in the trace",
+    when_empty="no allocation or storage of a known size is in the trace",
     formula="The first moment at which the allocated memory is largest.",
     on_page=OnPage(),
     stored=Stored.OF_FEW_EVENTS,
@@ -251,7 +251,7 @@ MEMORY_AT_PEAK = Table(
     needs=(Need.ALLOCATIONS,),
     uses=(Need.MEMORY, Need.EXECUTION_TRACE, Need.MODULES, Need.STEPS),
     shown="category bytes share count op module",
-    when_empty="nothing is allocated in the trace",
+    when_empty="no allocation or storage of a known size is in the trace",
     formula=(
         "What is alive then; the rows add up to the peak, to the byte. Categories follow from how ops use"
         " an allocation: see docs/analyses/memory."

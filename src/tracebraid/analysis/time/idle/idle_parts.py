@@ -708,7 +708,7 @@ IDLE_BLAME = Table(
     Family.TIME,
     uses=_USES,
     shown=("host_activity op idle_ns share count frame next_op module annotation longest_ns top_op"),
-    when_empty="no device ever waits for the host",
+    when_empty="no idle time of a device is known to be the host's",
     formula=(
         "Of the time in which the host was late: what its launching thread did in each nanosecond of the "
         "gap. The rows add up to the cause 'host late'."
