@@ -272,7 +272,7 @@ class Surroundings:
         annotation: innermost annotation that is no step.
         module: innermost call of an nn.Module; of the backward pass that of the forward op.
         frame: innermost Python function of the user's (`model.user_frame`); where there is none, the innermost of all.
-            A number of `frame_places`.
+        place: the line in that function, as a number of `frame_places`.
     """
 
     op: _Ints
@@ -280,6 +280,7 @@ class Surroundings:
     annotation: _Ints
     module: _Ints
     frame: _Ints
+    place: _Ints
 
 
 def surroundings(linked: LinkedTrace) -> Surroundings:
@@ -311,8 +312,15 @@ def _surroundings(linked: LinkedTrace) -> Surroundings:
         # A function may go on behind an annotation in which it began.
         np.r_[host_ops(linked).nearest(found["is_annotation"] & ~step["is_step"]), NO_ROW],
         module,
+        _frames(linked),
         np.r_[frame_places(linked).number, NO_ROW],
     )
+
+
+def _frames(linked: LinkedTrace) -> _Ints:
+    user, every = (nearest_or_none(linked, kinds(linked)[of]) for of in ("is_user_frame", "is_frame"))
+    found: _Ints = np.where(user >= 0, user, every)
+    return found
 
 
 def frame_places(linked: LinkedTrace) -> Places:
@@ -321,8 +329,14 @@ def frame_places(linked: LinkedTrace) -> Places:
 
 
 def _frame_places(linked: LinkedTrace) -> Places:
-    user, every = (nearest_or_none(linked, kinds(linked)[of])[:-1] for of in ("is_user_frame", "is_frame"))
-    return places_of(linked, np.where(user >= 0, user, every))
+    return places_of(linked, _frames(linked)[:-1])
+
+
+def names_of_places(linked: LinkedTrace, numbers: _Ints) -> pl.Series:
+    """The names of some places, by their numbers, as categoricals; null for -1."""
+    names = frame_places(linked).names.cast(pl.Categorical())
+    found: pl.Series = names.gather(pl.Series(numbers).set(pl.Series(numbers < 0), None))
+    return found
 
 
 BETWEEN_FRAMES = " > "

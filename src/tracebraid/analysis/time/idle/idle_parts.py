@@ -17,12 +17,12 @@ from tracebraid.analysis.host.host_rows import (
     NO_ROW,
     by_lane,
     by_rules,
-    frame_places,
     host_rows,
     innermost_at,
     is_in_role,
     kinds,
     modules_of_rows,
+    names_of_places,
     names_of_rows,
     nearest_or_none,
     surroundings,
@@ -245,7 +245,7 @@ def _of_launches(linked: LinkedTrace, parts: pl.DataFrame) -> pl.DataFrame:
         pl.Series("top_op", within.top_op[rows]),
         pl.Series("annotation", within.annotation[rows]),
         pl.Series("module", within.module[rows]),
-        pl.Series("frame", within.frame[rows]),
+        pl.Series("frame", within.place[rows]),
     )
 
 
@@ -270,7 +270,7 @@ def _of_host(linked: LinkedTrace, parts: pl.DataFrame) -> pl.DataFrame:
         pl.Series("top_op", within.top_op[rows]),
         pl.Series("annotation", _first(within.annotation, rows, helping)),
         pl.Series("module", within.module[rows]),
-        pl.Series("frame", _first(within.frame, rows, helping)),
+        pl.Series("frame", _first(within.place, rows, helping)),
     )
 
 
@@ -393,7 +393,7 @@ def _idle_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
 
 
 def _contexts_of_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
-    names_of = {"module": modules_of_rows, "frame": _places}
+    names_of = {"module": modules_of_rows, "frame": names_of_places}
     names = [
         names_of.get(name, names_of_rows)(linked, segments.get_column(name).to_numpy()).alias(name)
         for name in CONTEXT
@@ -406,13 +406,6 @@ def _contexts_of_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFr
         .agg(pl.col("dur_ns").sum(), *(pl.col(name).first() for name in CONTEXT if name not in known))
         .select("index", "activity", *CONTEXT, "dur_ns")
     )
-
-
-def _places(linked: LinkedTrace, numbers: _Ints) -> pl.Series:
-    """Names of places by their numbers, as categoricals; null for -1."""
-    names = frame_places(linked).names.cast(pl.Categorical())
-    found: pl.Series = names.gather(pl.Series(numbers).set(pl.Series(numbers < 0), None))
-    return found
 
 
 def _gaps(linked: LinkedTrace) -> pl.DataFrame:
