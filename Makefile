@@ -5,6 +5,7 @@
 # make test-all: the gate, and all that is slow or real; at night, and before an issue ends that touches its ground.
 # make lock: write requirements/test.txt, the exact versions that tests install.
 # make matrix: quick tests with each Python and the lowest and highest versions of each dependency.
+# make matrix-torch: the tests of capture with other versions of torch; of each several GB.
 # make coverage: the full suite, with the lines that each test runs, in .coverage; an hour.
 # make bench: what measures time; it judges nothing.
 # make wheel: the wheel and the source archive in dist/.
@@ -26,7 +27,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all coverage quick lock matrix bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
+.PHONY: demo test test-all coverage quick lock matrix matrix-torch bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -61,6 +62,18 @@ matrix: $(BIN)/python
 			--with 'pytest>=9,<10' --with 'hypothesis>=6.120,<7' \
 			--with 'perfetto>=0.59,<1' --with 'playwright>=1.64,<2' --no-project \
 			python -m pytest -q tests/unit --ignore tests/unit/recorders -m 'not processes and not slow and not torch' || exit 1; \
+	done
+
+TORCH ?= 2.4.1 2.8.0 2.14.1 2.15.0
+TORCH_TESTS ?= tests/unit/recorders $(wildcard tests/integration/test_observer.py tests/integration/test_native_*.py \
+	tests/integration/test_capture_*.py)
+matrix-torch: $(BIN)/python
+	$(PIP) 'uv>=0.8,<1'
+	for each in $(TORCH); do \
+		echo "torch $$each"; \
+		$(BIN)/uv run --isolated --python 3.11 --with-editable '.[capture,$(EXTRAS)]' --with "torch==$$each" \
+			--with 'pytest>=9,<10' --with 'pytest-xdist>=3.6,<4' --with 'hypothesis>=6.120,<7' --no-project \
+			python -m pytest -q -n $(PROCESSORS) $(TORCH_TESTS) || exit 1; \
 	done
 
 wheel: $(VENV)/.installed-test

@@ -324,7 +324,17 @@ def _change_assumptions() -> Iterator[str]:
     return (f"- **{verb.name}**: {verb.docs[1]}" for verb in verbs().values() if verb.docs[1])
 
 
+def _absences() -> Iterator[str]:
+    rows = (
+        (f"`{analysis.name}`", analysis.when_empty, _needs(analysis.needs), _needs(analysis.uses))
+        for analysis in _analyses()
+        if analysis.when_empty
+    )
+    return _rows("analysis | without rows | needs | uses", rows)
+
+
 TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "absences": _absences,
     "changes": _changes,
     "change_assumptions": _change_assumptions,
     "device_peaks": _device_peaks,

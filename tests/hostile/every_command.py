@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-from typer.main import get_command
-
 from tracebraid.cli.commands import COMMANDS
+from tracebraid.cli.parameters import parameters_of
 from tracebraid.model.export_format import ExportFormat
 
 JOB = ("{job}",)
@@ -142,6 +140,5 @@ def options_of(name: str) -> dict[str, bool]:
     package, _, own = name.rpartition(" ")
     module = own.replace("-", "_")
     home = f"tracebraid.cli.{package}.{module}" if package else f"tracebraid.cli.{module}"
-    single = typer.Typer(add_completion=False)
-    single.command(own)(getattr(importlib.import_module(home), module))
-    return {option: item.required for item in get_command(single).params for option in item.opts}
+    declared = parameters_of(getattr(importlib.import_module(home), module))
+    return {option: item.required for item in declared for option in item.opts}

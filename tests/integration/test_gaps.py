@@ -178,6 +178,49 @@ def test_no_communication_is_no_answer_where_kernels_are_unknown(
     gaps = job[0].gaps
     assert [found.gap for found in gaps] == [Gap.COMMUNICATION_UNSEEN] * is_unseen
     assert analyses.validity(job).is_empty()
+    times = analyses.breakdown(job)
+    parts = times.select("communication_ns", "overlap_ns", "exposed_communication_ns")
+    assert set(parts.null_count().row(0)) == {times.height if is_unseen else 0}
+    assert not times.get_column("compute_ns").null_count()
     share = tracebraid.metrics(job, only=["communication_share"]).get_column("value").to_list()
     assert (share[0] is None) is is_unseen
     assert run("summary", str(path)).stdout.startswith(FIRST) is is_unseen
+
+
+PAUSE = [op("aten::mm", 50, 200), op("aten::mm", 750, 200)]
+"""Half a millisecond of nothing between two ops."""
+
+
+def marked(step: int, *marks: tuple[int, int]) -> list[Json]:
+    """A step, and further marks in it, as of a profiler of the program."""
+    begin = 1000 * step
+    spans = [(step, 0, 1000), *((1000 + 2 * step + i, at, end - at) for i, (at, end) in enumerate(marks))]
+    found = [op(f"ProfilerStep#{i}", begin + at, dur, cat="user_annotation") for i, at, dur in spans]
+    return [*found, *({**event, "ts": event["ts"] + begin} for event in PAUSE)]
+
+
+def test_marks_that_are_left_out_divide_no_pause(tmp_path: Path) -> None:
+    savings = []
+    for name, marks in {"one": [], "two": [(270, 500), (500, 740)]}.items():
+        events = [event for step in range(4) for event in marked(step, *marks)]
+        path = write(tmp_path / f"{name}_rank0.json", kineto_text(events))
+        items = tracebraid.advise(tracebraid.open(path)).items
+        savings.append(items.filter(detector="host-work").select("saving_ns", "count").row(0))
+    # Costs of recording are fitted to all events.
+    assert savings[1] == pytest.approx(savings[0], rel=0.02)
+
+
+@pytest.mark.parametrize("with_frames", [False, True])
+def test_a_path_is_outside_of_all_that_was_recorded_only_without_frames(
+    tmp_path: Path, with_frames: bool
+) -> None:
+    """A function that was called before the mark of the step, and ends in it, was recorded."""
+    frame = {"Python id": 1, "Python parent id": None}
+    events = [event for step in range(4) for event in marked(step)]
+    for step in range(4) if with_frames else ():
+        called = op("train.py(10): main", 1000 * step - 1, 1000, cat="python_function")
+        events.append({**called, "args": {**frame, "Python id": step}})
+    path = write(tmp_path / "trace_rank0.json", kineto_text(events))
+    told = run("critical-path", path).stdout
+    assert ("outside of all that was recorded" in told) is not with_frames
+    assert ("capture --stacks" in told) is not with_frames

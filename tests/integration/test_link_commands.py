@@ -8,7 +8,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-import typer
 
 from tests.builders import et_text, kineto_text, node, op, write
 from tests.integration.command import EVENTS, NODES, fail, run, succeed, write_pair
@@ -17,7 +16,8 @@ from tests.planted import Host, PlannedJob
 from tests.planted.nodes import nodes_of as nodes_of_scene
 from tests.unit.linking.made import et_of
 from tests.unit.linking.unlabelled import events_of, nodes_of
-from tracebraid.compat.trace_link import plus_path
+from tracebraid.cli.trace_link import plus_path
+from tracebraid.errors import ArgumentError
 
 BODY = [f"aten::op{number}" for number in range(30)]
 
@@ -281,7 +281,7 @@ def test_the_name_of_the_et_plus(name: str, expected: str) -> None:
 
 
 def test_a_name_that_is_none_has_no_et_plus() -> None:
-    with pytest.raises(typer.BadParameter):
+    with pytest.raises(ArgumentError):
         plus_path(Path("-"))
 
 

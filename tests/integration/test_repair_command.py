@@ -52,7 +52,7 @@ def test_wrong_parents_are_repaired_and_the_words_tell_what_changed(demo: Path, 
     assert first.startswith(f"{job / 'torch_et_0.json.gz'}: {changed[0]}")
     assert first.endswith("the original is torch_et_0.json.gz.orig")
     assert second.startswith(f"{job / 'torch_et_1.json.gz'}: {changed[1]}")
-    assert last == f"{job}: it links; no problems"
+    assert last == f"{job}: it links, 99.9 % of 9,530 nodes; no problems found"
     for rank in (0, 1):
         name = f"torch_et_{rank}.json.gz"
         assert (job / f"{name}.orig").read_bytes() == (misled / name).read_bytes()

@@ -69,7 +69,7 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
     "filesystem/remote/web.py": ({"http", "socket", "ssl", "urllib"}, "reads the URL that the user names"),
     "viewer.py": ({"http", "socketserver"}, "serves one reader on this machine"),
     "cli/view.py": ({"webbrowser"}, "opens the viewer's own address"),
-    "recorders/launcher/bootstrap.py": ({"multiprocessing"}, "hooks of the program that is captured"),
+    "recorders/launcher/first_use.py": ({"multiprocessing"}, "hooks of the program that is captured"),
     "recorders/observer.py": ({"multiprocessing"}, "hooks of the program that is captured"),
     "recorders/launcher/launch.py": ({"subprocess"}, "runs the command that the user names"),
     "recorders/launcher/nsys_command.py": ({"subprocess"}, "runs nsys around it"),

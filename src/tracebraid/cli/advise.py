@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 import tracebraid
@@ -13,6 +12,7 @@ from tracebraid.api.advising import DEFAULT_MIN_SAVING, check_min_saving
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import exit_if_unreadable, note, progress, say, say_findings
+from tracebraid.cli.parameters import Option
 from tracebraid.cli.table_output import Format, TableOptions, with_table_options, write_json, write_table
 from tracebraid.model.finding import Finding
 from tracebraid.reports.advice import advice_data, advice_frame, advice_parts, missing_detector_lines
@@ -31,16 +31,16 @@ def advise(
     path: TracePath,
     job_options: JobOptions,
     table_options: TableOptions,
-    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
+    rank: Annotated[int | None, Option("--rank", help="Only this rank.")] = None,
     min_saving: Annotated[
         str,
-        typer.Option(
+        Option(
             "--min-saving",
             metavar="1%|0.5ms",
             help="Leave out what saves less than this share of a step, or less than this time in each step.",
         ),
     ] = DEFAULT_MIN_SAVING,
-    top: Annotated[int, typer.Option("--top", min=1, metavar="N", help="Print the first N items.")] = _TOP,
+    top: Annotated[int, Option("--top", min=1, metavar="N", help="Print the first N items.")] = _TOP,
 ) -> None:
     """List what to change to make steps shorter: the cause, the place and the estimated saving of each item."""
     target = table_options.target()
@@ -66,5 +66,5 @@ def advise(
     for line in () if advice.is_unknown else missing_detector_lines(advice):
         note(line)
     if advice.is_unanswerable:
-        raise typer.Exit(1)
+        raise SystemExit(1)
     exit_if_unreadable(job.findings)

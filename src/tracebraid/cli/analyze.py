@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import msgspec
 import polars as pl
-import typer
 
 from tracebraid import analyses
 from tracebraid.cli.commands import Group, command
@@ -24,7 +23,9 @@ from tracebraid.cli.output import (
     say_json,
     say_worst_gap,
 )
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.cli.table_output import Format, TableOptions, Target, with_table_options, write_table
+from tracebraid.errors import ArgumentError
 from tracebraid.files import is_there
 from tracebraid.model.analysis import Answer, JobAnalysis
 from tracebraid.model.printable import printable
@@ -49,38 +50,38 @@ def analyze(
     table_options: TableOptions,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="An analysis, such as idle_causes; --list names them."),
+        Argument(metavar="NAME", help="An analysis, such as idle_causes; --list names them."),
     ] = None,
     path: OptionalTracePath = None,
     list_all: Annotated[
-        bool, typer.Option("--list", help="List the analyses: what each answers, and what it needs.")
+        bool, Option("--list", help="List the analyses: what each answers, and what it needs.")
     ] = False,
-    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
+    rank: Annotated[int | None, Option("--rank", help="Only this rank.")] = None,
     step: Annotated[
         str | None,
-        typer.Option("--step", metavar="N", help="Only this step, by its number or its whole name."),
+        Option("--step", metavar="N", help="Only this step, by its number or its whole name."),
     ] = None,
-    per_step: Annotated[bool, typer.Option("--per-step", help="Rows for each step.")] = False,
+    per_step: Annotated[bool, Option("--per-step", help="Rows for each step.")] = False,
     with_doubtful: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--with-doubtful",
             help="Count steps in means, too, whose figures are doubtful: see tracebraid analyze validity.",
         ),
     ] = False,
     peak_flops: Annotated[
-        float | None, typer.Option("--peak-flops", help="FLOP/s that the device can reach.")
+        float | None, Option("--peak-flops", help="FLOP/s that the device can reach.")
     ] = None,
     peak_bandwidth: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--peak-bandwidth",
             help="Bytes/s that the device's memory, or for collectives the network, can reach.",
         ),
     ] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--set",
             metavar="OPTION=VALUE",
             help="Another option of this analysis, such as max_ns=5000; can be repeated.",
@@ -88,7 +89,7 @@ def analyze(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--top",
             min=1,
             metavar="N",
@@ -103,13 +104,13 @@ def analyze(
         return
     if name is not None and path is None and not _is_analysis(name) and is_there(name):
         say(analyses_table(analyses.catalog()), f"Ask one of them: tracebraid analyze NAME {printable(name)}")
-        raise typer.Exit(2)
+        raise SystemExit(2)
     if name is None:
-        raise typer.BadParameter(
+        raise ArgumentError(
             "give the NAME of an analysis and a PATH, such as: breakdown FOLDER; --list names the analyses"
         )
     if top is not None and target.form is not None:
-        raise typer.BadParameter("--top limits tables on the terminal, files get all rows: drop it")
+        raise ArgumentError("--top limits tables on the terminal, files get all rows: drop it")
     given: dict[str, object] = {
         "per_step": per_step or None,
         "with_doubtful": with_doubtful or None,
@@ -121,12 +122,12 @@ def analyze(
     name, path = _name_and_path(name, path)
     analysis = analyses.named(name)
     if path is None:
-        raise typer.BadParameter(f"the PATH is missing: tracebraid analyze {analysis.name} PATH")
+        raise ArgumentError(f"the PATH is missing: tracebraid analyze {analysis.name} PATH")
     analyses.check_options(analysis, options, step)
     check_peaks(options)
     of_job = isinstance(analysis, JobAnalysis)
     if of_job and rank is not None and all(column.name != "rank" for column in analysis.table.columns):
-        raise typer.BadParameter(f"{analysis.name} compares all ranks: drop --rank")
+        raise ArgumentError(f"{analysis.name} compares all ranks: drop --rank")
     target.refuse_existing()
     with progress("reading") as update:
         job = job_options.open(path, update)
@@ -143,10 +144,10 @@ def _show(answer: Answer, step: str | None, target: Target, top: int) -> None:
     """Write or print the answer and its missing data; exit with 1 if nothing could be answered."""
     for line in lacks_lines(answer):
         note(line)
-    if answer.frame.is_empty() and not answer.is_matched:
+    if answer.frame.is_empty() and not answer.is_matched and not answer.is_unanswerable:
         note(unmatched_line(answer))
     if answer.frame.is_empty() and (answer.is_unanswerable or not answer.is_matched):
-        raise typer.Exit(1)
+        raise SystemExit(1)
     if target.form is not None:
         write_table(answer.frame, target)
     elif answer.frame.is_empty():
@@ -161,7 +162,7 @@ def check_peaks(options: Mapping[str, object]) -> None:
     for option in ("peak_flops", "peak_bandwidth"):
         peak = options.get(option)
         if isinstance(peak, int | float) and not (peak > 0 and math.isfinite(peak)):
-            raise typer.BadParameter(f"--{option.replace('_', '-')} is {peak:g}; it must be above 0")
+            raise ArgumentError(f"--{option.replace('_', '-')} is {peak:g}; it must be above 0")
 
 
 def _name_and_path(name: str, path: str | None) -> tuple[str, str | None]:
@@ -178,20 +179,20 @@ def _is_analysis(name: str) -> bool:
 
 def _list(name: str | None, target: Target) -> None:
     if name is not None:
-        raise typer.BadParameter(f"--list lists all analyses: drop {name}, or drop --list to run it")
+        raise ArgumentError(f"--list lists all analyses: drop {name}, or drop --list to run it")
     if target.out is None and target.form is Format.JSON:
         say_json(analyses_data(analyses.catalog()))
     elif target.out is None and target.form is None:
         say(analyses_table(analyses.catalog()), width=output_width())
     else:
-        raise typer.BadParameter("--list goes with --json only")
+        raise ArgumentError("--list goes with --json only")
 
 
 def _setting(text: str) -> tuple[str, Any]:
     """Parse `OPTION=VALUE`: the value as JSON if it is valid JSON, else as text; `1e6` is an integer."""
     option, equals, value = text.partition("=")
     if not equals:
-        raise typer.BadParameter(f"--set {text}: give OPTION=VALUE")
+        raise ArgumentError(f"--set {text}: give OPTION=VALUE")
     try:
         parsed: Any = msgspec.json.decode(value)
     except msgspec.DecodeError:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import time
 
-import typer
-
 import tracebraid
 from tracebraid.cli.commands import Group, command
+from tracebraid.cli.output import say
 
 
 @command(Group.RECORD, 2)
@@ -20,4 +19,4 @@ def build_recorder() -> None:
     """
     began_s = time.monotonic()
     path = tracebraid.build_recorder()
-    typer.echo(f"{path}  ({time.monotonic() - began_s:.0f} s)")
+    say(f"{path}  ({time.monotonic() - began_s:.0f} s)")

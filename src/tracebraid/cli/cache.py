@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import TracePath
 from tracebraid.cli.output import note, say_json
+from tracebraid.cli.parameters import Option
 from tracebraid.errors import InputError
 from tracebraid.files import is_there
 from tracebraid.model.quantities import size
@@ -19,8 +18,8 @@ from tracebraid.model.quantities import size
 @command(Group.EXPORT, 3)
 def cache(
     path: TracePath,
-    clear: Annotated[bool, typer.Option("--clear", help="Delete the cached data of these traces.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    clear: Annotated[bool, Option("--clear", help="Delete the cached data of these traces.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Show or clear the cache that `--cache` made of these traces."""
     found = tracebraid.clear_cache(path) if clear else tracebraid.cache_info(path)

@@ -9,12 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.api.checking import recorded_by_rank, run_captured, settings_of
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.output import note, say_error
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.errors import InputError, TracebraidError
 from tracebraid.model.capture_outcome import CaptureOutcome
 from tracebraid.recorders.launcher.nsys_command import export_reports
@@ -26,36 +25,34 @@ from tracebraid.reports.check import diagnosis_text, verdict
 def capture(
     command: Annotated[
         list[str],
-        typer.Argument(metavar="-- COMMAND...", help="Such as: python train.py; torchrun ... train.py"),
+        Argument(metavar="-- COMMAND...", help="Such as: python train.py; torchrun ... train.py"),
     ],
-    out: Annotated[Path, typer.Option("-o", "--output", help="The folder for the traces.")] = Path("traces"),
-    skip_first: Annotated[int, typer.Option(help="Steps to skip at the start.")] = 2,
-    wait: Annotated[int, typer.Option(help="Untraced steps before each window.")] = 3,
-    warmup: Annotated[int, typer.Option(help="Steps to warm up the profiler.")] = 2,
-    active: Annotated[int, typer.Option(help="Steps to record in each window.")] = 3,
-    repeat: Annotated[int, typer.Option(help="Number of windows.")] = 1,
-    stacks: Annotated[bool, typer.Option("--stacks", help="Record Python stacks.")] = False,
-    memory: Annotated[
-        bool, typer.Option("--memory", help="Record allocations of the loop's thread.")
-    ] = False,
+    out: Annotated[Path, Option("-o", "--output", help="The folder for the traces.")] = Path("traces"),
+    skip_first: Annotated[int, Option(help="Steps to skip at the start.")] = 2,
+    wait: Annotated[int, Option(help="Untraced steps before each window.")] = 3,
+    warmup: Annotated[int, Option(help="Steps to warm up the profiler.")] = 2,
+    active: Annotated[int, Option(help="Steps to record in each window.")] = 3,
+    repeat: Annotated[int, Option(help="Number of windows.")] = 1,
+    stacks: Annotated[bool, Option("--stacks", help="Record Python stacks.")] = False,
+    memory: Annotated[bool, Option("--memory", help="Record allocations of the loop's thread.")] = False,
     nsys: Annotated[
-        bool, typer.Option("--nsys", help="Measure times with Nsight Systems instead of Kineto.")
+        bool, Option("--nsys", help="Measure times with Nsight Systems instead of Kineto.")
     ] = False,
     recorder: Annotated[
-        str, typer.Option(help="Recorder of the Execution Trace: native, torch, or auto.")
+        str, Option(help="Recorder of the Execution Trace: native, torch, or auto.")
     ] = "auto",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace files of an earlier run in the folder.")
+        bool, Option("--overwrite", help="Replace files of an earlier run in the folder.")
     ] = False,
-    new: Annotated[bool, typer.Option("--new", help="Write to a new subfolder: run_1, run_2, ...")] = False,
+    new: Annotated[bool, Option("--new", help="Write to a new subfolder: run_1, run_2, ...")] = False,
     steps_by: Annotated[
-        str, typer.Option(metavar="auto|optimizer|module", help="Event that ends a step of the program.")
+        str, Option(metavar="auto|optimizer|module", help="Event that ends a step of the program.")
     ] = "auto",
     calibrate: Annotated[
-        bool, typer.Option("--calibrate/--no-calibrate", help="Measure the cost of recording after a window.")
+        bool, Option("--calibrate/--no-calibrate", help="Measure the cost of recording after a window.")
     ] = True,
-    require: Annotated[bool, typer.Option("--require", help="Exit with 1 if nothing was captured.")] = False,
-    check: Annotated[bool, typer.Option("--check/--no-check", help="Check the traces at the end.")] = True,
+    require: Annotated[bool, Option("--require", help="Exit with 1 if nothing was captured.")] = False,
+    check: Annotated[bool, Option("--check/--no-check", help="Check the traces at the end.")] = True,
 ) -> None:
     """Run a command and record both traces of every rank, without code changes.
 
@@ -79,7 +76,7 @@ def capture(
         with suppress(OSError):  # SIGKILL has no handler to put back
             signal.signal(-returncode, signal.SIG_DFL)
         os.kill(os.getpid(), -returncode)
-    raise typer.Exit(returncode or int(require and outcome.nothing is not None))
+    raise SystemExit(returncode or int(require and outcome.nothing is not None))
 
 
 def _report(outcome: CaptureOutcome, check: bool) -> None:

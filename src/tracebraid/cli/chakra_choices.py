@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-import typer
-
 from tracebraid import chakra
 from tracebraid.chakra.codes import Detail, MissingRanks
 from tracebraid.chakra.running.network import network_of_text
+from tracebraid.cli.parameters import Option
+from tracebraid.errors import ArgumentError
 from tracebraid.model.export_format import ExportFormat
-
-_PANEL = "Options of chakra"
 
 
 class Simulator(Enum):
@@ -28,26 +26,23 @@ class ChakraChoices:
 
     detail: Annotated[
         Detail | None,
-        typer.Option(
+        Option(
             "--detail",
-            rich_help_panel=_PANEL,
             help="full: the host by op; device: the host as delays; merged: one compute lane for each rank.",
         ),
     ] = None
     steps: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--steps",
-            rich_help_panel=_PANEL,
             metavar="3..5",
             help="Only these steps: numbers, ranges or names; by default all of the traces.",
         ),
     ] = None
     repeat: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--repeat",
-            rich_help_panel=_PANEL,
             min=1,
             metavar="N",
             help="Repeat the nodes N times in sequence.",
@@ -55,18 +50,16 @@ class ChakraChoices:
     ] = None
     missing: Annotated[
         MissingRanks | None,
-        typer.Option(
+        Option(
             "--missing",
-            rich_help_panel=_PANEL,
             help="Handling of ranks without a trace: refuse the export (the default), shrink the world to those "
             "with a trace, or replicate these.",
         ),
     ] = None
     world_size: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--world-size",
-            rich_help_panel=_PANEL,
             min=1,
             metavar="N",
             help="Simulate N ranks; additional ranks replicate the job's.",
@@ -74,18 +67,16 @@ class ChakraChoices:
     ] = None
     simulator: Annotated[
         Simulator | None,
-        typer.Option(
+        Option(
             "--simulator",
-            rich_help_panel=_PANEL,
             help="Write the simulator's configuration too, and map communication to collectives that it supports.",
         ),
     ] = None
 
     network: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--network",
-            rich_help_panel=_PANEL,
             metavar="NETWORK",
             help="With --simulator, such as switch:8,100Gbit/s,5us+ring:8,10Gbit/s,20us, or measured; by default a "
             "ring of 50 GiB/s and 500 ns.",
@@ -94,9 +85,8 @@ class ChakraChoices:
 
     allow_replay_error: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--allow-replay-error",
-            rich_help_panel=_PANEL,
             help="Exit with 0 even if a replay of the nodes misses the measured times by more than 20 us and "
             "0.1 % of a step.",
         ),
@@ -104,9 +94,8 @@ class ChakraChoices:
 
     allow_alone: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--allow-alone",
-            rich_help_panel=_PANEL,
             help="Export even if most communication could only be simulated on its own rank.",
         ),
     ] = None
@@ -118,12 +107,12 @@ class ChakraChoices:
             to: the format.
 
         Raises:
-            BadParameter: the format has no such options, or the network is invalid.
+            ArgumentError: the format has no such options, or the network is invalid.
         """
         given = [name for name in self.__dataclass_fields__ if getattr(self, name) is not None]
         if to is not ExportFormat.CHAKRA:
             if given:
-                raise typer.BadParameter(
+                raise ArgumentError(
                     f"--{given[0].replace('_', '-')} is an option of --to chakra; {to.value} has none"
                 )
             return None
@@ -141,7 +130,7 @@ class ChakraChoices:
     def _simulator(self) -> chakra.SimulatorOptions | None:
         if self.simulator is None:
             if self.network is not None:
-                raise typer.BadParameter("--network needs --simulator")
+                raise ArgumentError("--network needs --simulator")
             return None
         network = None if self.network is None else network_of_text(self.network)
         if network is None or network.is_measured:

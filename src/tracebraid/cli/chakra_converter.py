@@ -6,13 +6,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
 from rich.text import Text
 
 from tracebraid import chakra
 from tracebraid.chakra.reporting import chakra_verdict, converted_lines, lint_lines
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import progress, say, say_findings
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.errors import ArgumentError
 
 
@@ -24,27 +24,25 @@ class InputType(Enum):
 
 
 InputFile: TypeAlias = Annotated[
-    Path, typer.Option("--input", metavar="ET_PLUS", help="The linked trace (ET+ JSON) of a rank.")
+    Path, Option("--input", metavar="ET_PLUS", help="The linked trace (ET+ JSON) of a rank.")
 ]
 OutputFile: TypeAlias = Annotated[
     Path,
-    typer.Option(
-        "--output", metavar="ET", help="Where its .et file is written; one that is there is replaced."
-    ),
+    Option("--output", metavar="ET", help="Where its .et file is written; one that is there is replaced."),
 ]
 Simulate: TypeAlias = Annotated[
-    bool, typer.Option("--simulate", help="Say afterwards whether all nodes of the file can run.")
+    bool, Option("--simulate", help="Say afterwards whether all nodes of the file can run.")
 ]
 LogFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--log-filename", metavar="LOG", help="Taken, and changes nothing.")
+    Path | None, Option("--log-filename", metavar="LOG", help="Taken, and changes nothing.")
 ]
 NumNpus: TypeAlias = Annotated[
     int | None,
-    typer.Option("--num-npus", help="Of Text, which is not converted: see `tracebraid chakra generate`."),
+    Option("--num-npus", help="Of Text, which is not converted: see `tracebraid chakra generate`."),
 ]
 NumPasses: TypeAlias = Annotated[
     int | None,
-    typer.Option("--num-passes", help="Of Text, which is not converted: see `tracebraid chakra generate`."),
+    Option("--num-passes", help="Of Text, which is not converted: see `tracebraid chakra generate`."),
 ]
 
 
@@ -65,7 +63,7 @@ def refuse_text(input_type: InputType, num_npus: int | None, num_passes: int | N
 
 @command(Group.REPLACEMENT, 3, Extra.CHAKRA)
 def chakra_converter(
-    input_type: Annotated[InputType, typer.Argument(help="PyTorch; Text is not converted.")],
+    input_type: Annotated[InputType, Argument(help="PyTorch; Text is not converted.")],
     input: InputFile,
     output: OutputFile,
     simulate: Simulate = False,
@@ -83,4 +81,4 @@ def chakra_converter(
         checked = chakra.check(output)
         say(*map(Text, lint_lines(checked)), Text(chakra_verdict(checked)))
         if not checked.runs:
-            raise typer.Exit(1)
+            raise SystemExit(1)

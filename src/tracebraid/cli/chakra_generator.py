@@ -5,22 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
-
 from tracebraid.chakra.generating.generate import generate_peer_files
 from tracebraid.chakra.generating.program import PeerSizes
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import note
+from tracebraid.cli.parameters import Option
 
-Npus: TypeAlias = Annotated[int, typer.Option("--num_npus", metavar="N", min=1, help="Number of NPUs.")]
+Npus: TypeAlias = Annotated[int, Option("--num_npus", metavar="N", min=1, help="Number of NPUs.")]
 Runtime: TypeAlias = Annotated[
-    int, typer.Option("--default_runtime", metavar="US", min=0, help="Runtime of compute nodes in us.")
+    int, Option("--default_runtime", metavar="US", min=0, help="Runtime of compute nodes in us.")
 ]
 TensorSize: TypeAlias = Annotated[
-    int, typer.Option("--default_tensor_size", metavar="BYTES", min=0, help="Tensor size of memory nodes.")
+    int, Option("--default_tensor_size", metavar="BYTES", min=0, help="Tensor size of memory nodes.")
 ]
 CommSize: TypeAlias = Annotated[
-    int, typer.Option("--default_comm_size", metavar="BYTES", min=0, help="Size of communication nodes.")
+    int, Option("--default_comm_size", metavar="BYTES", min=0, help="Size of communication nodes.")
 ]
 
 

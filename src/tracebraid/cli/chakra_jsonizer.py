@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
-
 from tracebraid.chakra.as_json import chakra_jsonizer as write_json
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import say_findings
+from tracebraid.cli.parameters import Option
 
-InputFilename: TypeAlias = Annotated[
-    Path, typer.Option("--input_filename", metavar="ET", help="The .et file.")
-]
+InputFilename: TypeAlias = Annotated[Path, Option("--input_filename", metavar="ET", help="The .et file.")]
 OutputFilename: TypeAlias = Annotated[
-    Path, typer.Option("--output_filename", metavar="FILE", help="Where its JSON is written.")
+    Path, Option("--output_filename", metavar="FILE", help="Where its JSON is written.")
 ]
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
-
 from tracebraid.chakra.graphs import visualize_chakra
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import say_findings
+from tracebraid.cli.parameters import Option
 
-InputFilename: TypeAlias = Annotated[
-    Path, typer.Option("--input_filename", metavar="ET", help="The .et file.")
-]
+InputFilename: TypeAlias = Annotated[Path, Option("--input_filename", metavar="ET", help="The .et file.")]
 OutputFilename: TypeAlias = Annotated[
     Path,
-    typer.Option(
+    Option(
         "--output_filename",
         metavar="GRAPH",
         help="The graph: .dot or .graphml, and .svg, where Chakra's has .pdf.",

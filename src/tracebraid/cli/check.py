@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 import tracebraid
@@ -13,6 +12,7 @@ from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import Address, EngineName, path_or_url
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import output_width, progress, say, say_json, say_worst_gap
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.reports.check import (
     check_data,
     check_table,
@@ -28,16 +28,16 @@ from tracebraid.reports.check import (
 def check(
     path: Annotated[
         str,
-        typer.Argument(metavar="PATH", help="A folder of traces, or one trace.", parser=path_or_url),
+        Argument(metavar="PATH", help="A folder of traces, or one trace.", parser=path_or_url),
     ],
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="First repair parents in Execution Traces; keeps <name>.orig."),
+        Option("--repair", help="First repair parents in Execution Traces; keeps <name>.orig."),
     ] = False,
     match: Match = "auto",
     engine: EngineName = AUTO,
     address: Address = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Check a capture (each file, each pair, all ranks) and advise on problems. Exit code 1 if it does not link."""
     matching, runs_in = matching_of(match), engine_of(engine, address)
@@ -52,4 +52,4 @@ def check(
         say(*(Text(diagnosis_text(each)) for each in checked.diagnoses if each.finding in findings))
         say(*(Text(line) for line in (*clock_lines(checked), verdict(checked))))
     if not checked.links:
-        raise typer.Exit(1)
+        raise SystemExit(1)

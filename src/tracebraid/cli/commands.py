@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import io
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-from typer.main import get_command
+import click
 
 import tracebraid.cli
+from tracebraid.cli.parameters import ShownArgument, parameters_of, values_for
 from tracebraid.errors import ArgumentError
 from tracebraid.extras import OBJECT_STORES, require
 from tracebraid.extras import Extra as Extra
@@ -25,13 +25,6 @@ from tracebraid.version import __version__
 Needs: TypeAlias = Callable[[Mapping[str, Any]], tuple[Extra, ...]]
 """The extras that a command needs with some options."""
 F = TypeVar("F", bound=Callable[..., None])
-
-_SETTINGS: dict[str, Any] = {
-    "add_completion": False,
-    "pretty_exceptions_enable": False,
-    "rich_markup_mode": None,
-}
-"""Plain help: typer's boxes would double the time of `--help`."""
 
 
 class Group(Enum):
@@ -55,7 +48,7 @@ def command(
     """Declare the command of a function of its name, above all other decorators.
 
     Its group, its place there, and its docstring are read from the source for the help, without importing it. The
-    extras that it `needs` are checked before its work begins; `settings` are those of its context, see Typer. With
+    extras that it `needs` are checked before its work begins; `settings` are those of its context, see click. With
     `two_sides`, `--` divides its arguments and does not end its options.
     """
 
@@ -105,39 +98,31 @@ def _of(package: str, path: Path) -> Iterator[Command]:
 COMMANDS = _declared(tracebraid.cli.__name__, tracebraid.cli.__path__)
 """The commands, in the order of the help."""
 
-_UsageError: Any = typer.BadParameter.__mro__[1]
-"""Base class of usage errors, from whichever library Typer takes it."""
 
-
-@contextmanager
-def _printable_usage() -> Iterator[None]:
-    """Strip terminal control characters from usage errors, which repeat the user's input."""
-    try:
-        yield
-    except _UsageError as error:
-        # Most commands end well, and need not wait for the module.
-        from tracebraid.model.printable import printable_lines
-
-        error.message = printable_lines(error.message)
-        raise
-
-
-class _Checked(TyperCommand):
+class _Checked(click.Command):
     """A command that first checks that its extras are installed; a wrong argument is wrong usage."""
 
-    needs: tuple[Extra | Needs, ...] = ()
-    two_sides: bool = False
+    def __init__(self, name: str, function: Callable[..., None]) -> None:
+        needs, two_sides, settings = vars(function)["__command__"]
+        self.needs: tuple[Extra | Needs, ...] = needs
+        self.two_sides: bool = two_sides
+        super().__init__(
+            name,
+            context_settings=settings,
+            callback=lambda **values: function(**values_for(function, values)),
+            params=parameters_of(function),
+            help=inspect.getdoc(function),
+        )
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """See Typer's."""
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See click's."""
         if self.two_sides and "--" in args:
             place = args.index("--")
             args = [*args[:place], BETWEEN_SIDES, *args[place + 1 :]]
-        found: list[str] = super().parse_args(ctx, args)
-        return found
+        return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: Any) -> Any:
-        """See Typer's."""
+    def invoke(self, ctx: click.Context) -> Any:
+        """See click's."""
         for need in self.needs:
             for extra in (need,) if isinstance(need, Extra) else need(ctx.params):
                 require(extra)
@@ -148,7 +133,17 @@ class _Checked(TyperCommand):
         try:
             return super().invoke(ctx)
         except ArgumentError as error:
-            raise typer.BadParameter(str(error), ctx=ctx) from error
+            raise click.BadParameter(str(error), ctx=ctx) from error
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the arguments, too."""
+        shown = [
+            (each.make_metavar(ctx), each.text) for each in self.params if isinstance(each, ShownArgument)
+        ]
+        if shown:
+            with formatter.section("Arguments"):
+                formatter.write_dl(shown)
+        super().format_options(ctx, formatter)
 
 
 def _texts(options: Mapping[str, Any]) -> list[str]:
@@ -162,27 +157,15 @@ def _is_of_a_store(text: str) -> bool:
     return bool(is_url) and scheme.lower() in OBJECT_STORES
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(click.Group):
     """Group of lazily imported commands; the help lists them without importing them."""
 
-    own: ClassVar[dict[str, Command]] = COMMANDS
+    def __init__(self, name: str, own: dict[str, Command], **settings: Any) -> None:
+        listed = {each.name: click.Command(each.name, help=each.help) for each in own.values()}
+        super().__init__(name, listed, no_args_is_help=True, **settings)
+        self.own = own
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        for name, each in self.own.items():
-            self.add_command(TyperCommand(name, help=each.help))
-
-    def make_context(self, *args: Any, **kwargs: Any) -> Any:
-        """See Typer's."""
-        with _printable_usage():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: Any) -> Any:
-        """See Typer's."""
-        with _printable_usage():
-            return super().invoke(ctx)
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands in their groups, each with the first sentences of its docstring, uncut."""
         widest = max(map(len, self.own))
         for group, commands in groupby(self.own.values(), key=lambda each: each.group):
@@ -194,7 +177,7 @@ class LazyGroup(TyperGroup):
                     ]
                 )
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """Import the command that the arguments name."""
         if self.own is COMMANDS and args[0] not in self.own and Path(args[0]).exists():
             ctx.fail(f"name a command before the path, for example: tracebraid summary {args[0]}")
@@ -202,53 +185,53 @@ class LazyGroup(TyperGroup):
         return name, _imported(self.own[name]) if name in self.own else found, rest
 
 
-def _imported(declared: Command) -> Any:
+def _imported(declared: Command) -> click.Command:
     if declared.own:
-        return get_command(_group(declared))
-    function = getattr(importlib.import_module(declared.module), declared.name.replace("-", "_"))
-    needs, two_sides, settings = function.__command__
-    single = typer.Typer(**_SETTINGS)
-    single.command(declared.name, cls=_Checked, context_settings=settings)(function)
-    made: Any = get_command(single)
-    made.needs, made.two_sides = needs, two_sides
-    return made
+        return LazyGroup(declared.name, declared.own, help=declared.help)
+    module = importlib.import_module(declared.module)
+    return _Checked(declared.name, getattr(module, declared.name.replace("-", "_")))
 
 
-def _group(declared: Command) -> typer.Typer:
-    return typer.Typer(
-        name=declared.name,
-        cls=type("OwnGroup", (LazyGroup,), {"own": declared.own}),
-        help=declared.help,
-        no_args_is_help=True,
-        callback=_nothing,
-        **_SETTINGS,
-    )
-
-
-def _nothing() -> None:
-    pass
-
-
-app = typer.Typer(
-    name="tracebraid",
-    cls=LazyGroup,
+app = LazyGroup(
+    "tracebraid",
+    COMMANDS,
     help="Captures PyTorch's Execution Traces and Kineto traces, links them into one, and answers from that.",
-    no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    **_SETTINGS,
+    params=[
+        click.Option(
+            ["--version"],
+            is_flag=True,
+            is_eager=True,
+            expose_value=False,
+            callback=lambda context, _, wanted: _print_version(context) if wanted else None,
+            help="Print the version and end.",
+        )
+    ],
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"tracebraid {__version__}")
-        raise typer.Exit
+def _print_version(context: click.Context) -> None:
+    click.echo(f"tracebraid {__version__}")
+    context.exit()
 
 
-@app.callback()
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
-    ] = False,
-) -> None:
-    pass
+def answer(arguments: Sequence[str]) -> None:
+    """Run the command of these arguments; what is wrong with them is printed.
+
+    Raises:
+        SystemExit: 2 after wrong usage, else with the code that the command ends with.
+    """
+    try:
+        with app.make_context("tracebraid", list(arguments)) as context:
+            app.invoke(context)
+    except click.exceptions.Exit as end:
+        sys.exit(end.exit_code)
+    except click.ClickException as error:
+        from tracebraid.model.printable import (
+            printable_lines,  # Most commands end well, and need not wait for it.
+        )
+
+        shown = io.StringIO()
+        error.show(shown)
+        sys.stderr.write(printable_lines(shown.getvalue()))
+        sys.exit(error.exit_code)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.api.graphing import DEFAULT_REPLAYS
 from tracebraid.cli.commands import Extra, Group, command
@@ -22,7 +20,9 @@ from tracebraid.cli.output import (
     say_json,
     say_worst_gap,
 )
+from tracebraid.cli.parameters import Option
 from tracebraid.cli.table_output import Format, Target, write_table
+from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.reports.critical_path import path_data, path_parts
 
@@ -36,21 +36,19 @@ def critical_path(
     path: TracePath,
     job_options: JobOptions,
     step: Annotated[
-        str | None, typer.Option("--step", metavar="N", help="Only this step: its number, or its name.")
+        str | None, Option("--step", metavar="N", help="Only this step: its number, or its name.")
     ] = None,
     rank: Annotated[
-        int | None, typer.Option("--rank", help="Path within this rank instead of over all ranks.")
+        int | None, Option("--rank", help="Path within this rank instead of over all ranks.")
     ] = None,
     top: Annotated[
-        int, typer.Option("--top", min=1, metavar="K", help="Print the first K rows of each table.")
+        int, Option("--top", min=1, metavar="K", help="Print the first K rows of each table.")
     ] = _TOP,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print all segments and the model's error as JSON.")
-    ] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print all segments as CSV.")] = False,
+    json: Annotated[bool, Option("--json", help="Print all segments and the model's error as JSON.")] = False,
+    csv: Annotated[bool, Option("--csv", help="Print all segments as CSV.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "-o",
             "--output",
             metavar="OVERLAY",
@@ -59,7 +57,7 @@ def critical_path(
     ] = None,
     replays: Annotated[
         int,
-        typer.Option(
+        Option(
             "--replays",
             min=0,
             metavar="N",
@@ -69,9 +67,9 @@ def critical_path(
 ) -> None:
     """Show the critical path of each step over all ranks: the work that must get faster to shorten it."""
     if json and csv:
-        raise typer.BadParameter("give one of --json and --csv")
+        raise ArgumentError("give one of --json and --csv")
     if out is not None and not out.name.endswith((".json", ".json.gz")):
-        raise typer.BadParameter(f"{out} must end in .json or .json.gz")
+        raise ArgumentError(f"{out} must end in .json or .json.gz")
     Target(None, out).refuse_existing()
     with progress("reading") as update:
         job = job_options.open(path, update)

@@ -7,12 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.link import LinkedRank, Links, link_into, show_ledger
 from tracebraid.cli.output import findings_data, progress, say, say_findings, say_json
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.cli.summary import (
     RankSummary,
     Summary,
@@ -32,9 +31,9 @@ from tracebraid.reports.names import cell
 def demo(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="[DIR]", help="Copy the traces to this folder and write ET+ beside them."),
+        Argument(metavar="[DIR]", help="Copy the traces to this folder and write ET+ beside them."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Link and summarise the bundled traces: a small transformer, trained on two CPU ranks with DDP over gloo."""
     traces = tracebraid.demo_path()

@@ -6,8 +6,6 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.cli.commands import BETWEEN_SIDES, Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, path_or_url, with_job_options
@@ -21,7 +19,9 @@ from tracebraid.cli.output import (
     say_json,
     say_worst_gap,
 )
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.cli.report import is_page, report_target
+from tracebraid.errors import ArgumentError
 from tracebraid.model.engine import Job
 from tracebraid.model.questions import GateOutcome
 from tracebraid.reports.diff import diff_data, diff_parts_for_people, gate_line
@@ -39,7 +39,7 @@ _SIDES = "tracebraid diff A B, or with several captures tracebraid diff A1 A2 A3
 def diff(
     paths: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="A... [--] B...",
             help="The baseline and the run to compare with it: a folder of traces or one Kineto trace of each, or "
             "several captures of each on both sides of --.",
@@ -49,14 +49,14 @@ def diff(
     job_options: JobOptions,
     with_doubtful: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--with-doubtful",
             help="Count steps, too, whose figures are doubtful: see tracebraid analyze validity.",
         ),
     ] = False,
     fail_on_regression: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--fail-on-regression",
             metavar="PERCENT",
             help="For CI: exit with 1 if steps of B are slower by more than this, such as 5%, and the differences "
@@ -65,14 +65,14 @@ def diff(
         ),
     ] = None,
     top: Annotated[
-        int, typer.Option("--top", min=1, metavar="N", help="Print the first N rows of each table.")
+        int, Option("--top", min=1, metavar="N", help="Print the first N rows of each table.")
     ] = 10,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write an HTML page (.html) or JSON (.json) to this new file."),
+        Option("-o", "--output", help="Write an HTML page (.html) or JSON (.json) to this new file."),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
+    title: Annotated[str | None, Option("--title", help="Title of the page.")] = None,
 ) -> None:
     """Compare two runs: whether steps are slower, the sources of the difference, changed ops and kernels.
 
@@ -82,7 +82,7 @@ def diff(
     """
     target = None if out is None else report_target(out, False, False)
     if json and target is not None:
-        raise typer.BadParameter(
+        raise ArgumentError(
             "--json goes to standard output: drop it, and let the file of -o end in .html or .json"
         )
     limit = None if fail_on_regression is None else _share(fail_on_regression)
@@ -109,7 +109,7 @@ def diff(
         say_findings(findings)
     if limit is not None and (outcome := found.gate(limit)) is not GateOutcome.PASSED:
         note(f"error: {gate_line(found, limit)}")
-        raise typer.Exit(1 if outcome is GateOutcome.REGRESSION else _NOT_JUDGED)
+        raise SystemExit(1 if outcome is GateOutcome.REGRESSION else _NOT_JUDGED)
     exit_if_unreadable(findings)
 
 
@@ -121,15 +121,15 @@ def _sides(paths: list[str]) -> tuple[list[str], list[str]]:
     elif len(paths) == 2:
         a, b = paths[:1], paths[1:]
     else:
-        raise typer.BadParameter(f"give A and B, and -- between them if one has several captures: {_SIDES}")
+        raise ArgumentError(f"give A and B, and -- between them if one has several captures: {_SIDES}")
     for name, side in (("A", a), ("B", b)):
         if not side:
-            raise typer.BadParameter(f"no capture of {name}: {_SIDES}")
+            raise ArgumentError(f"no capture of {name}: {_SIDES}")
     return a, b
 
 
 def _share(text: str) -> float:
     found = _PERCENT.fullmatch(text)
     if found is None:
-        raise typer.BadParameter(f"--fail-on-regression {text}: give a percentage, such as 5%")
+        raise ArgumentError(f"--fail-on-regression {text}: give a percentage, such as 5%")
     return float(found[1]) / 100

@@ -6,16 +6,16 @@ from pathlib import Path
 from shlex import quote
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.chakra.exporting.astra_sim import RUN_SCRIPT
 from tracebraid.chakra.exporting.export import SIMULATOR_FOLDER
 from tracebraid.chakra.exporting.replay import ChakraReplay, NotCompared, ReplayedStep
 from tracebraid.cli.chakra_choices import ChakraChoices
 from tracebraid.cli.commands import Extra, Group, command
-from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options, with_option_members
+from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import exit_if_unreadable, note, progress, say_findings
+from tracebraid.cli.parameters import Option, with_option_members
+from tracebraid.errors import ArgumentError
 from tracebraid.files import refuse_target
 from tracebraid.model.export_format import ExportFormat, fits, formats_help
 from tracebraid.model.quantities import duration, percent, size
@@ -31,23 +31,19 @@ def export(
     path: TracePath,
     job_options: JobOptions,
     chakra: ChakraChoices,
-    to: Annotated[ExportFormat, typer.Option("--to", metavar="FORMAT", help=formats_help())],
-    out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="OUT", help="The new file, or the new folder.")
-    ],
-    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
+    to: Annotated[ExportFormat, Option("--to", metavar="FORMAT", help=formats_help())],
+    out: Annotated[Path, Option("-o", "--output", metavar="OUT", help="The new file, or the new folder.")],
+    rank: Annotated[int | None, Option("--rank", help="Only this rank.")] = None,
     step: Annotated[
-        str | None, typer.Option("--step", metavar="N", help="Only this step: its number, or its name.")
+        str | None, Option("--step", metavar="N", help="Only this step: its number, or its name.")
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(
-            "--top", min=1, metavar="K", help="In a graph of ops, only the K ops with the most time."
-        ),
+        Option("--top", min=1, metavar="K", help="In a graph of ops, only the K ops with the most time."),
     ] = None,
     near: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--near", metavar="NAME", help="In a graph of ops, only ops of this name and their neighbours."
         ),
     ] = None,
@@ -69,7 +65,7 @@ def export(
     if done.replay is not None:
         _say_replay(done.replay)
         if not (done.replay.is_within or chakra.allow_replay_error):
-            raise typer.Exit(1)
+            raise SystemExit(1)
     exit_if_unreadable(done.findings)
 
 
@@ -116,14 +112,12 @@ def _check_name(out: Path, to: ExportFormat) -> None:
     """Reject a file name of another format.
 
     Raises:
-        BadParameter: lists the suffixes of the format.
+        ArgumentError: lists the suffixes of the format.
     """
     if fits(out.name, to):
         return
     if to.is_folder:
         each = "rank" if to is ExportFormat.CHAKRA else "table"
-        raise typer.BadParameter(
-            f"{to.value} is a folder with a file for each {each}; {out.name} names a file"
-        )
+        raise ArgumentError(f"{to.value} is a folder with a file for each {each}; {out.name} names a file")
     ends = " or ".join(to.suffixes[:2])
-    raise typer.BadParameter(f"{out.name} is not the name of a {to.value} file; it must end in {ends}")
+    raise ArgumentError(f"{out.name} is not the name of a {to.value} file; it must end in {ends}")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from tracebraid.api.describing import infos
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import OfAll, progress, say, say_error, say_findings, say_json
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.errors import InputError
 from tracebraid.model.file_info import FileInfo
 from tracebraid.reports.machine import file_info_data
@@ -20,11 +19,9 @@ from tracebraid.reports.terminal import info_tables
 def info(
     paths: Annotated[
         list[str],
-        typer.Argument(
-            metavar="PATH...", help="Trace files, folders of them, or stores.", parser=path_or_url
-        ),
+        Argument(metavar="PATH...", help="Trace files, folders of them, or stores.", parser=path_or_url),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Describe each file: kind, schema, torch, device, rank, time span, steps, counts by category."""
     described: list[FileInfo] = []
@@ -45,4 +42,4 @@ def info(
         say(*info_tables(described))
         say_findings(finding for file_info in described for finding in file_info.findings)
     if failed:
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -2,57 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, get_type_hints
-
-import typer
+from typing import Annotated, TypeAlias
 
 import tracebraid
 from tracebraid.api.engines import AUTO, ENGINES, engine_of
+from tracebraid.cli.parameters import Argument, Option, with_option_members
 from tracebraid.model.engine import Job, Unreadable
 from tracebraid.model.matching import Matching
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.step import PROFILER_STEP
-
-
-def with_option_members(parameter: str, of: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command: one parameter, a dataclass, becomes one option for each member.
-
-    Args:
-        parameter: its name.
-        of: the dataclass; each member is annotated with its option and has a default.
-    """
-    given = get_type_hints(of, include_extras=True)
-    members = [
-        inspect.Parameter(
-            member.name, inspect.Parameter.KEYWORD_ONLY, default=member.default, annotation=given[member.name]
-        )
-        for member in fields(of)
-    ]
-
-    def with_members(command: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(command, include_extras=True)
-        signature = inspect.signature(command)
-        own = [
-            each.replace(annotation=hints[name])
-            for name, each in signature.parameters.items()
-            if name != parameter
-        ]
-
-        @functools.wraps(command)
-        def wrapper(*args: Any, **kwargs: Any) -> None:
-            options = of(**{member.name: kwargs.pop(member.name) for member in members})
-            command(*args, **kwargs, **{parameter: options})
-
-        wrapper.__signature__ = signature.replace(parameters=[*own, *members], return_annotation=None)  # type: ignore[attr-defined]
-        wrapper.__annotations__ = {each.name: each.annotation for each in (*own, *members)}
-        return wrapper
-
-    return with_members
 
 
 def path_or_url(text: str) -> str:
@@ -62,24 +22,24 @@ def path_or_url(text: str) -> str:
 
 TracePath: TypeAlias = Annotated[
     str,
-    typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.", parser=path_or_url),
+    Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.", parser=path_or_url),
 ]
 
 OptionalTracePath: TypeAlias = Annotated[
     str | None,
-    typer.Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.", parser=path_or_url),
+    Argument(metavar="PATH", help="A folder of traces, or one Kineto trace.", parser=path_or_url),
 ]
 """Path of a command that can print a list instead."""
 
 
 EngineName: TypeAlias = Annotated[
     str,
-    typer.Option("--engine", metavar="|".join(ENGINES), help="Engine that runs the work over the ranks."),
+    Option("--engine", metavar="|".join(ENGINES), help="Engine that runs the work over the ranks."),
 ]
 
 Address: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--address",
         metavar="HOST:PORT",
         help="Ray cluster for --engine ray; default: RAY_ADDRESS, a cluster on this machine, or a new one.",
@@ -93,11 +53,11 @@ class JobOptions:
 
     window: Annotated[
         int | None,
-        typer.Option("--window", help="Window of a capture with several, from 0; by default the last."),
+        Option("--window", help="Window of a capture with several, from 0; by default the last."),
     ] = None
     ranks: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--ranks",
             metavar="0,8-15",
             help="Open only these ranks: numbers and ranges; 8- means from 8 on.",
@@ -105,7 +65,7 @@ class JobOptions:
     ] = None
     sample: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--sample",
             min=1,
             metavar="N",
@@ -114,7 +74,7 @@ class JobOptions:
     ] = None
     annotation: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--annotation",
             metavar="NAME",
             help=f"The annotation that marks a step; {PROFILER_STEP} by default.",
@@ -123,12 +83,12 @@ class JobOptions:
     engine: EngineName = AUTO
     address: Address = None
     cache: Annotated[
-        bool, typer.Option("--cache", help="Cache the parsed traces beside them, and reuse the cache.")
+        bool, Option("--cache", help="Cache the parsed traces beside them, and reuse the cache.")
     ] = False
 
     device: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--device",
             metavar="NAME",
             help="The device that did the work, such as 'H100 SXM', where a trace does not name it; a wrong name lists "
@@ -141,7 +101,7 @@ class JobOptions:
 
         Raises:
             InputError: there is no Kineto trace.
-            BadParameter: an option has no such value.
+            ArgumentError: an option has no such value.
         """
         return tracebraid.open(
             path,

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
-import typer
-
 import tracebraid
 from tracebraid.api.checking import judge
 from tracebraid.api.job_answers import linked_parts, on_reference_clock, rank_parts
@@ -17,7 +15,8 @@ from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, path_or_url, with_job_options
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import findings_data, output_width, progress, say, say_findings, say_json
-from tracebraid.errors import CoverageError, InputError, OutputError
+from tracebraid.cli.parameters import Argument, Option
+from tracebraid.errors import ArgumentError, CoverageError, InputError, OutputError
 from tracebraid.exporters.et_plus import write_et_plus
 from tracebraid.files import refuse_inputs
 from tracebraid.model.coverage import Coverage
@@ -32,14 +31,14 @@ from tracebraid.reports.terminal import coverage_table, orphans_table
 
 MinCoverage: TypeAlias = Annotated[
     float | None,
-    typer.Option(
+    Option(
         "--min-coverage",
         min=0.0,
         max=1.0,
         help="Exit with 1 if coverage of ET nodes, host ops, GPU events or GPU time is lower.",
     ),
 ]
-Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Json: TypeAlias = Annotated[bool, Option("--json", help="Print JSON for machines.")]
 
 
 @command(Group.RECORD, 5)
@@ -47,7 +46,7 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for ma
 def link(
     paths: Annotated[
         list[str],
-        typer.Argument(
+        Argument(
             metavar="ET KINETO | DIR",
             help="An Execution Trace and a Kineto trace, or a folder.",
             parser=path_or_url,
@@ -56,17 +55,17 @@ def link(
     job_options: JobOptions,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder."),
+        Option("-o", "--output", help="Write ET+ here: a file for a pair, a folder for a folder."),
     ] = None,
     min_coverage: MinCoverage = None,
     match: Match = "auto",
     iteration: Annotated[
         str,
-        typer.Option("--iteration", metavar="best|median|N", help="Iteration of the longer trace to link."),
+        Option("--iteration", metavar="best|median|N", help="Iteration of the longer trace to link."),
     ] = BEST,
     align_clocks: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--align-clocks",
             help="Write the ET+ of all ranks on the clock of the lowest rank; each trace is read twice.",
         ),
@@ -75,9 +74,9 @@ def link(
 ) -> None:
     """Link Execution Traces and Kineto traces; report coverage, methods, and reasons for unlinked events."""
     if len(paths) > 2:
-        raise typer.BadParameter("give an Execution Trace and a Kineto trace, or one folder")
+        raise ArgumentError("give an Execution Trace and a Kineto trace, or one folder")
     if align_clocks and (out is None or len(paths) > 1):
-        raise typer.BadParameter("--align-clocks needs a folder and -o")
+        raise ArgumentError("--align-clocks needs a folder and -o")
     matching = matching_of(match, job_options.annotation, iteration)
     with progress("linking") as update:
         links = link_all(

@@ -26,16 +26,6 @@ def run() -> None:
             _run()
     except KeyboardInterrupt:
         _end_interrupted()
-    except SystemExit as end:
-        import typer
-
-        # Typer ends so itself; a program that is captured may end with the same code by its own will.
-        if not (
-            isinstance(end.__context__, typer.Exit)
-            and isinstance(end.__context__.__cause__, KeyboardInterrupt)
-        ):
-            raise
-        _end_interrupted()
 
 
 def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
@@ -80,6 +70,6 @@ def _answer() -> None:
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"tracebraid {__version__}\n")
         return
-    from tracebraid.cli.commands import app
+    from tracebraid.cli.commands import answer
 
-    app()
+    answer(sys.argv[1:])

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from tracebraid.cli.parameters import Option
 from tracebraid.model.matching import BEST, Matching
 
 Match = Annotated[
     str,
-    typer.Option(
+    Option(
         "--match",
         metavar="auto|exact|approximate",
         help="Link by ids, by alignment, or by ids with alignment as fallback.",
@@ -25,7 +24,7 @@ def matching_of(match: str, annotation: str | None = None, iteration: str = BEST
     """Build the matching that the options describe.
 
     Raises:
-        BadParameter: the match or iteration is unknown.
+        ArgumentError: the match or iteration is unknown.
     """
     return Matching(
         match,

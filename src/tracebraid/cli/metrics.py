@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import polars as pl
-import typer
 
 import tracebraid
 from tracebraid.api.measuring import chosen_metrics
@@ -23,6 +22,7 @@ from tracebraid.cli.output import (
     say_json,
     say_worst_gap,
 )
+from tracebraid.cli.parameters import Option
 from tracebraid.cli.table_output import (
     Format,
     TableOptions,
@@ -31,6 +31,7 @@ from tracebraid.cli.table_output import (
     write_json,
     write_table,
 )
+from tracebraid.errors import ArgumentError
 from tracebraid.model.finding import Finding
 from tracebraid.model.questions import Metric
 from tracebraid.reports.metrics import (
@@ -50,32 +51,28 @@ def metrics(
     table_options: TableOptions,
     path: OptionalTracePath = None,
     list_all: Annotated[
-        bool, typer.Option("--list", help="List the metrics: unit, formula, and what each needs.")
+        bool, Option("--list", help="List the metrics: unit, formula, and what each needs.")
     ] = False,
-    only: Annotated[
-        str | None, typer.Option("--only", metavar="NAME,...", help="Only these metrics.")
-    ] = None,
-    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
-    per_rank: Annotated[
-        bool, typer.Option("--per-rank", help="Print the values of each rank as well.")
-    ] = False,
+    only: Annotated[str | None, Option("--only", metavar="NAME,...", help="Only these metrics.")] = None,
+    rank: Annotated[int | None, Option("--rank", help="Only this rank.")] = None,
+    per_rank: Annotated[bool, Option("--per-rank", help="Print the values of each rank as well.")] = False,
     with_doubtful: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--with-doubtful",
             help="Include doubtful steps: see tracebraid analyze validity.",
         ),
     ] = False,
     peak_flops: Annotated[
         float | None,
-        typer.Option(
+        Option(
             "--peak-flops",
             help="Peak FLOP/s of a device, such as 312e12, for MFU and HFU.",
         ),
     ] = None,
     peak_bandwidth: Annotated[
         float | None,
-        typer.Option("--peak-bandwidth", help="Peak bus bandwidth of the network in bytes/s, such as 50e9."),
+        Option("--peak-bandwidth", help="Peak bus bandwidth of the network in bytes/s, such as 50e9."),
     ] = None,
 ) -> None:
     """Print metrics for dashboards and papers: step time, shares, MFU, imbalance. Exit code 1 if there are none."""
@@ -87,7 +84,7 @@ def metrics(
         _list(chosen, unusable, target)
         return
     if path is None:
-        raise typer.BadParameter("give a PATH; --list names the metrics")
+        raise ArgumentError("give a PATH; --list names the metrics")
     target.refuse_existing()
     with progress("reading") as update:
         job = job_options.open(path, update)
@@ -106,7 +103,7 @@ def metrics(
     for line in no_values_lines(frame) if nothing or target.form is None else ():
         note(line)
     if nothing:
-        raise typer.Exit(1)
+        raise SystemExit(1)
     exit_if_unreadable(job.findings)
 
 
@@ -128,4 +125,4 @@ def _list(chosen: Sequence[Metric], findings: Sequence[Finding], target: Target)
         width = output_width()
         say(metric_list_table(chosen, width), width=width)
     else:
-        raise typer.BadParameter("--list goes with --json only")
+        raise ArgumentError("--list goes with --json only")

@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import msgspec
-import typer
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
 from rich.text import Text
 
@@ -136,7 +134,7 @@ def end(findings: Iterable[Finding]) -> None:
 def exit_if_unreadable(findings: Iterable[Finding]) -> None:
     """Exit with 1 if a rank could not be read."""
     if any(finding.code is FindingCode.RANK_UNREADABLE for finding in findings):
-        raise typer.Exit(1)
+        raise SystemExit(1)
 
 
 def note(*lines: str) -> None:
@@ -177,6 +175,8 @@ def progress(label: str) -> Iterator[Callable[[float], None]]:
     if not sys.stderr.isatty():
         yield lambda _: None
         return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
     share, ranks, left = TaskProgressColumn(), TextColumn("{task.fields[ranks]}"), TextColumn("left")
     columns = (
         TextColumn("{task.description}"),

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.api.engines import engine_of
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.matching import Match, matching_of
 from tracebraid.cli.output import note, progress, say_findings
+from tracebraid.cli.parameters import Option
+from tracebraid.errors import ArgumentError
 from tracebraid.model.quantities import size
 
 
@@ -22,24 +22,22 @@ def pack(
     path: TracePath,
     job_options: JobOptions,
     out: Annotated[
-        Path, typer.Option("-o", "--output", metavar="STORE", help="The folder of the store: JOB.tbstore.")
+        Path, Option("-o", "--output", metavar="STORE", help="The folder of the store: JOB.tbstore.")
     ],
     match: Match = "auto",
     steps: Annotated[
         str | None,
-        typer.Option("--steps", metavar="3,5-8", help="Pack only these steps: numbers and ranges."),
+        Option("--steps", metavar="3,5-8", help="Pack only these steps: numbers and ranges."),
     ] = None,
     from_scratch: Annotated[
-        bool, typer.Option("--from-scratch", help="Pack all ranks again, including those in the store.")
+        bool, Option("--from-scratch", help="Pack all ranks again, including those in the store.")
     ] = False,
 ) -> None:
     """Pack traces into a store, which every command accepts in their place and reads in a tenth of the time."""
     if job_options.cache:
-        raise typer.BadParameter("--cache has no effect on pack, as the store is the cache")
+        raise ArgumentError("--cache has no effect on pack, as the store is the cache")
     if job_options.device is not None:
-        raise typer.BadParameter(
-            "--device is of no use here: name the device to the commands that read the store"
-        )
+        raise ArgumentError("--device is of no use here: name the device to the commands that read the store")
     matching = matching_of(match)
     with progress("packing") as update:
         packed = tracebraid.pack(
@@ -59,4 +57,4 @@ def pack(
     failed = f", {len(packed.failed):,} unreadable" if packed.failed else ""
     note(f"{out}: {len(packed.packed):,} ranks packed{kept}{failed}, {size(packed.size_bytes)}")
     if packed.failed:
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 import tracebraid
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import end, json_bytes, note, output_width, progress, say, say_json
+from tracebraid.cli.parameters import Option
+from tracebraid.errors import ArgumentError
 from tracebraid.files import is_folder, refuse_target, write_whole
 from tracebraid.model.quantities import size
 from tracebraid.model.report import Report
@@ -60,21 +60,21 @@ def report_target(out: Path | None, json: bool, text: bool, rows: int = DEFAULT_
     """Determine the destination of a report, and check it before anything is read.
 
     Raises:
-        BadParameter: the options contradict each other, or the file's suffix is unknown.
+        ArgumentError: the options contradict each other, or the file's suffix is unknown.
         OutputError: the file exists, or cannot be written.
     """
     if json and text:
-        raise typer.BadParameter("give one of --json and --text")
+        raise ArgumentError("give one of --json and --text")
     if text and out is not None:
-        raise typer.BadParameter("--text prints on the terminal: drop -o or --text")
+        raise ArgumentError("--text prints on the terminal: drop -o or --text")
     if out is not None:
         if is_folder(out):
             refuse_target(out)
         is_json = out.name.lower().endswith((".json", ".json.gz"))
         if not is_json and not is_page(out):
-            raise typer.BadParameter(f"{out.name} is not the name of a report; it must end in .html or .json")
+            raise ArgumentError(f"{out.name} is not the name of a report; it must end in .html or .json")
         if json and is_page(out):
-            raise typer.BadParameter(f"--json needs a file that ends in .json, not {out.name}")
+            raise ArgumentError(f"--json needs a file that ends in .json, not {out.name}")
         json = is_json
         refuse_target(out)
     return ReportTarget(out, json, rows)
@@ -98,15 +98,13 @@ def report(
     job_options: JobOptions,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "-o", "--output", help="New file: HTML page (.html) or JSON (.json); default: report.html."
-        ),
+        Option("-o", "--output", help="New file: HTML page (.html) or JSON (.json); default: report.html."),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
-    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
+    title: Annotated[str | None, Option("--title", help="Title of the page.")] = None,
+    rank: Annotated[int | None, Option("--rank", help="Only this rank.")] = None,
     steps: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--steps",
             metavar="3,5-7",
             help="Steps of the timeline: numbers, ranges or names; by default one of median length.",
@@ -114,15 +112,15 @@ def report(
     ] = None,
     critical_path: Annotated[
         bool | None,
-        typer.Option(
+        Option(
             "--critical-path/--no-critical-path",
             help="Compute the critical path and what-if answers; by default only if the traces are not large.",
         ),
     ] = None,
-    text: Annotated[bool, typer.Option("--text", help="Print the report on the terminal.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+    text: Annotated[bool, Option("--text", help="Print the report on the terminal.")] = False,
+    json: Annotated[bool, Option("--json", help="Print the report as JSON.")] = False,
     top: Annotated[
-        int, typer.Option("--top", min=1, metavar="N", help="Rows of each table, with --text.")
+        int, Option("--top", min=1, metavar="N", help="Rows of each table, with --text.")
     ] = DEFAULT_ROWS,
 ) -> None:
     """Write an HTML page to share with a team: where the time goes, why, and what to change."""

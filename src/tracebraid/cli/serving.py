@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import end, findings_data, output_width, progress, say, say_json
+from tracebraid.cli.parameters import Option
 from tracebraid.cli.table_output import Format, Target, write_table
+from tracebraid.errors import ArgumentError
 from tracebraid.model.serving import ServingPolicy
 from tracebraid.reports.serving import serving_data, serving_parts
 
@@ -22,7 +22,7 @@ def _numbers(text: str | None, option: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")] if text else []
     except ValueError as error:
-        raise typer.BadParameter(f"{option} takes numbers with commas, not {text!r}") from error
+        raise ArgumentError(f"{option} takes numbers with commas, not {text!r}") from error
 
 
 @command(Group.COMPARE, 3)
@@ -32,13 +32,13 @@ def serving(
     job_options: JobOptions,
     rate: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--rate", metavar="5,10,20", help="Requests per second; by default a sweep up to the capacity."
         ),
     ] = None,
     max_batch: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--max-batch",
             metavar="8,32",
             help="Sequences that are served at once at most; by default the most in a step of the trace.",
@@ -46,19 +46,17 @@ def serving(
     ] = None,
     prompt_tokens: Annotated[
         str | None,
-        typer.Option(
-            "--prompt-tokens", metavar="N", help=f"Length of prompts ({_LENGTH}); default: the trace's."
-        ),
+        Option("--prompt-tokens", metavar="N", help=f"Length of prompts ({_LENGTH}); default: the trace's."),
     ] = None,
     output_tokens: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--output-tokens", metavar="N", help="Length of outputs alike; default: the mean of the trace."
         ),
     ] = None,
     policy: Annotated[
         ServingPolicy | None,
-        typer.Option(
+        Option(
             "--policy",
             help="How steps are composed: prompts in steps of their own, before others decode on; mixed with these; or "
             "batches that run to their end. By default mixed if steps of the trace are, else prefill-first.",
@@ -66,7 +64,7 @@ def serving(
     ] = None,
     step_tokens: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--step-tokens",
             min=1,
             metavar="N",
@@ -75,7 +73,7 @@ def serving(
     ] = None,
     step_pattern: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--step-pattern",
             metavar="REGEX",
             help=r"Annotations that are steps, such as 'decode (?P<decode>\d+)|prefill (?P<prompt_tokens>\d+)'; also "
@@ -83,19 +81,19 @@ def serving(
         ),
     ] = None,
     requests: Annotated[
-        int, typer.Option("--requests", min=100, metavar="N", help="Requests to simulate for each rate.")
+        int, Option("--requests", min=100, metavar="N", help="Requests to simulate for each rate.")
     ] = 5000,
-    scale: Annotated[float, typer.Option("--scale", metavar="F", help="Factor on all measured times.")] = 1.0,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the random numbers.")] = 0,
-    json: Annotated[bool, typer.Option("--json", help="Print all of the answer as JSON.")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print the rows of all rates as CSV.")] = False,
+    scale: Annotated[float, Option("--scale", metavar="F", help="Factor on all measured times.")] = 1.0,
+    seed: Annotated[int, Option("--seed", metavar="N", help="Seed of the random numbers.")] = 0,
+    json: Annotated[bool, Option("--json", help="Print all of the answer as JSON.")] = False,
+    csv: Annotated[bool, Option("--csv", help="Print the rows of all rates as CSV.")] = False,
 ) -> None:
     """Predict an inference server under load: time per token by batch size, latency by arrival rate, capacity."""
     if json and csv:
-        raise typer.BadParameter("give one of --json and --csv")
+        raise ArgumentError("give one of --json and --csv")
     rates, batches = _numbers(rate, "--rate"), _numbers(max_batch, "--max-batch")
     if any(size != int(size) for size in batches):
-        raise typer.BadParameter(f"--max-batch takes whole numbers, not {max_batch!r}")
+        raise ArgumentError(f"--max-batch takes whole numbers, not {max_batch!r}")
     with progress("reading") as update:
         found = tracebraid.serving(
             job_options.open(path, update),

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import polars as pl
-import typer
 
 from tracebraid.api.querying import QueryOptions, answer_query, query_functions, query_table, query_tables
 from tracebraid.cli.commands import Extra, Group, command
@@ -21,8 +20,10 @@ from tracebraid.cli.output import (
     say_findings,
     say_json,
 )
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.cli.table_output import Format, TableOptions, Target, with_table_options, write_rows
 from tracebraid.ctrl_c import raised_outside_polars
+from tracebraid.errors import ArgumentError
 from tracebraid.files import is_folder
 from tracebraid.queries.database import QUERY_MEMORY_BYTES, QueryLimits
 from tracebraid.reports.query_table import columns_table, names_table, query_parts
@@ -40,28 +41,28 @@ def sql(
     table_options: TableOptions,
     path: OptionalTracePath = None,
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="One select statement in DuckDB's SQL.")
+        str | None, Argument(metavar="QUERY", help="One select statement in DuckDB's SQL.")
     ] = None,
     tables: Annotated[
-        bool, typer.Option("--tables", help="List the tables, views and functions that a query may use.")
+        bool, Option("--tables", help="List the tables, views and functions that a query may use.")
     ] = False,
     schema: Annotated[
-        str | None, typer.Option("--schema", metavar="VIEW", help="List the columns of a table or view.")
+        str | None, Option("--schema", metavar="VIEW", help="List the columns of a table or view.")
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", min=1, metavar="N", help=f"Print the first N rows; {_TOP} by default."),
+        Option("--top", min=1, metavar="N", help=f"Print the first N rows; {_TOP} by default."),
     ] = None,
     allow_files: Annotated[
         list[Path] | None,
-        typer.Option(
+        Option(
             "--allow-files",
             metavar="FOLDER",
             help="Allow the query to read files of this folder, with read_csv and the like; can be repeated.",
         ),
     ] = None,
     memory_mib: Annotated[
-        int, typer.Option("--memory", min=16, metavar="MIB", help="Memory that the query may use.")
+        int, Option("--memory", min=16, metavar="MIB", help="Memory that the query may use.")
     ] = QUERY_MEMORY_BYTES // _MIB,
 ) -> None:
     """Query the tables of all ranks in SQL; names are text, times are numbers."""
@@ -70,15 +71,15 @@ def sql(
         _list(schema, target)
         return
     if path is None or query is None:
-        raise typer.BadParameter(
+        raise ArgumentError(
             "give a PATH and a QUERY, such as: select * from steps; --tables lists the tables"
         )
     if top is not None and target.form is not None:
-        raise typer.BadParameter("--top limits tables on the terminal, files get all rows: drop it")
+        raise ArgumentError("--top limits tables on the terminal, files get all rows: drop it")
     folders = tuple(allow_files or ())
     for folder in folders:
         if not is_folder(folder):
-            raise typer.BadParameter(f"--allow-files {folder}: not a folder")
+            raise ArgumentError(f"--allow-files {folder}: not a folder")
     target.refuse_existing()
     shown = top or _TOP
     limits = QueryLimits(memory_mib * _MIB, folders=folders)
@@ -101,7 +102,7 @@ def sql(
 def _list(name: str | None, target: Target) -> None:
     """Print the tables, views and functions of a query, or the columns of a table or view."""
     if target.out is not None or target.form not in (None, Format.JSON):
-        raise typer.BadParameter("--tables and --schema go with --json only")
+        raise ArgumentError("--tables and --schema go with --json only")
     if name is not None:
         table = query_table(name)
         if target.form is Format.JSON:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Annotated, Any
 
 import polars as pl
-import typer
 from rich.text import Text
 
 from tracebraid import analyses
@@ -22,6 +21,7 @@ from tracebraid.cli.output import (
     say_findings,
     say_json,
 )
+from tracebraid.cli.parameters import Option
 from tracebraid.errors import InputError
 from tracebraid.extras import Extra, is_installed
 from tracebraid.model.engine import Job, Questions
@@ -54,9 +54,9 @@ _NO_VERDICT = "What bounds the steps, and what to change first: tracebraid advis
 def summary(
     path: TracePath,
     job_options: JobOptions,
-    top: Annotated[int, typer.Option("--top", min=1, help="Rows of kernels and ops to show.")] = 10,
-    rank: Annotated[int | None, typer.Option("--rank", help="Only this rank.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    top: Annotated[int, Option("--top", min=1, help="Rows of kernels and ops to show.")] = 10,
+    rank: Annotated[int | None, Option("--rank", help="Only this rank.")] = None,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Show what bounds the steps and where the time goes, by rank and step, with the top kernels and ops."""
     with progress("reading") as update:

@@ -17,11 +17,10 @@ from typing import Annotated, Any
 
 import msgspec
 import polars as pl
-import typer
 
-from tracebraid.cli.job_options import with_option_members
 from tracebraid.cli.output import json_bytes, say_json
-from tracebraid.errors import OutputError
+from tracebraid.cli.parameters import Option, with_option_members
+from tracebraid.errors import ArgumentError, OutputError
 from tracebraid.files import is_file, is_folder, temporary_folder, write_whole, writing
 from tracebraid.model.spreadsheet import guarded
 from tracebraid.output_streams import is_stream
@@ -72,30 +71,30 @@ class Target:
 class TableOptions:
     """Options for the destination of rows; each member is an option of commands with `with_table_options`."""
 
-    csv: Annotated[bool, typer.Option("--csv", help="Write all rows as CSV.")] = False
-    json: Annotated[bool, typer.Option("--json", help="Write all as JSON.")] = False
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write all rows as Parquet.")] = False
-    out: Annotated[Path | None, typer.Option("-o", "--output", help="Write into this new file.")] = None
+    csv: Annotated[bool, Option("--csv", help="Write all rows as CSV.")] = False
+    json: Annotated[bool, Option("--json", help="Write all as JSON.")] = False
+    parquet: Annotated[bool, Option("--parquet", help="Write all rows as Parquet.")] = False
+    out: Annotated[Path | None, Option("-o", "--output", help="Write into this new file.")] = None
 
     def target(self) -> Target:
         """Determine the destination of rows from the options or the file name.
 
         Raises:
-            BadParameter: two formats; a file of unknown format; Parquet on a terminal.
+            ArgumentError: two formats; a file of unknown format; Parquet on a terminal.
         """
         asked = {Format.CSV: self.csv, Format.JSON: self.json, Format.PARQUET: self.parquet}
         forms = [form for form, wanted in asked.items() if wanted]
         if len(forms) > 1:
-            raise typer.BadParameter("give one of --csv, --json and --parquet")
+            raise ArgumentError("give one of --csv, --json and --parquet")
         form = forms[0] if forms else None
         if form is None and self.out is not None:
             form = next((form for form in Format if self.out.name.lower().endswith(f".{form.value}")), None)
             if form is None:
-                raise typer.BadParameter(
+                raise ArgumentError(
                     f"{self.out} must end in .csv, .json or .parquet, or give --csv, --json or --parquet"
                 )
         if form is Format.PARQUET and self.out is None and sys.stdout.isatty():
-            raise typer.BadParameter("Parquet cannot be printed on a terminal: name a file with -o")
+            raise ArgumentError("Parquet cannot be printed on a terminal: name a file with -o")
         return Target(form, self.out)
 
 

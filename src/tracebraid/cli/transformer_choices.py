@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
-import typer
-
 from tracebraid import chakra
 from tracebraid.chakra.generating.workloads import Parallelism, TrainingSteps, Transformer, TransformerJob
+from tracebraid.cli.parameters import Option
 from tracebraid.model.amounts import bytes_of_text
 from tracebraid.model.device_peaks import Precision
 
@@ -27,72 +26,58 @@ class _Bits(str, Enum):
 class TransformerChoices:
     """Options of a transformer: sizes, training, parallelism and device; a member for each option."""
 
-    layers: Annotated[int, typer.Option("--layers", metavar="N", min=1, help="Layers.")] = 4
+    layers: Annotated[int, Option("--layers", metavar="N", min=1, help="Layers.")] = 4
     hidden: Annotated[
-        int, typer.Option("--hidden", metavar="N", min=1, help="Elements of a token between layers.")
+        int, Option("--hidden", metavar="N", min=1, help="Elements of a token between layers.")
     ] = 1024
-    heads: Annotated[int, typer.Option("--heads", metavar="N", min=1, help="Attention heads.")] = 16
-    sequence: Annotated[int, typer.Option("--sequence", metavar="N", min=1, help="Tokens of a sequence.")] = (
-        1024
-    )
-    vocab: Annotated[int, typer.Option("--vocab", metavar="N", min=1, help="Tokens in the vocabulary.")] = (
-        32_000
-    )
+    heads: Annotated[int, Option("--heads", metavar="N", min=1, help="Attention heads.")] = 16
+    sequence: Annotated[int, Option("--sequence", metavar="N", min=1, help="Tokens of a sequence.")] = 1024
+    vocab: Annotated[int, Option("--vocab", metavar="N", min=1, help="Tokens in the vocabulary.")] = 32_000
     ffn: Annotated[
         int | None,
-        typer.Option(
-            "--ffn", metavar="N", min=1, help="Inner elements of the feed-forward network: 4 x hidden."
-        ),
+        Option("--ffn", metavar="N", min=1, help="Inner elements of the feed-forward network: 4 x hidden."),
     ] = None
     experts: Annotated[
-        int, typer.Option("--experts", metavar="N", min=0, help="Experts of each layer; 0: none.")
+        int, Option("--experts", metavar="N", min=0, help="Experts of each layer; 0: none.")
     ] = 0
-    top_k: Annotated[int, typer.Option("--top-k", metavar="N", min=1, help="Experts of a token.")] = 2
-    data: Annotated[int, typer.Option("--data", metavar="N", min=1, help="Degree of data parallelism.")] = 1
-    tensor: Annotated[
-        int, typer.Option("--tensor", metavar="N", min=1, help="Degree of tensor parallelism.")
-    ] = 1
+    top_k: Annotated[int, Option("--top-k", metavar="N", min=1, help="Experts of a token.")] = 2
+    data: Annotated[int, Option("--data", metavar="N", min=1, help="Degree of data parallelism.")] = 1
+    tensor: Annotated[int, Option("--tensor", metavar="N", min=1, help="Degree of tensor parallelism.")] = 1
     pipeline: Annotated[
-        int, typer.Option("--pipeline", metavar="N", min=1, help="Degree of pipeline parallelism.")
+        int, Option("--pipeline", metavar="N", min=1, help="Degree of pipeline parallelism.")
     ] = 1
-    expert: Annotated[
-        int, typer.Option("--expert", metavar="N", min=1, help="Degree of expert parallelism.")
-    ] = 1
+    expert: Annotated[int, Option("--expert", metavar="N", min=1, help="Degree of expert parallelism.")] = 1
     fully_sharded: Annotated[
         bool,
-        typer.Option(
-            "--fully-sharded", help="Shard weights over replicas (FSDP), instead of copying them (DDP)."
-        ),
+        Option("--fully-sharded", help="Shard weights over replicas (FSDP), instead of copying them (DDP)."),
     ] = False
     micro_batches: Annotated[
-        int, typer.Option("--micro-batches", metavar="N", min=1, help="Micro-batches of a step.")
+        int, Option("--micro-batches", metavar="N", min=1, help="Micro-batches of a step.")
     ] = 1
     sequences: Annotated[
-        int, typer.Option("--sequences", metavar="N", min=1, help="Sequences of a micro-batch.")
+        int, Option("--sequences", metavar="N", min=1, help="Sequences of a micro-batch.")
     ] = 1
-    recompute: Annotated[
-        bool, typer.Option("--recompute", help="Recompute activations in the backward pass.")
-    ] = False
-    bucket: Annotated[str, typer.Option("--bucket", metavar="BYTES", help="Gradients reduced at once.")] = (
-        "25MiB"
+    recompute: Annotated[bool, Option("--recompute", help="Recompute activations in the backward pass.")] = (
+        False
     )
-    precision: Annotated[_Bits, typer.Option("--precision", help="Precision of weights and activations.")] = (
+    bucket: Annotated[str, Option("--bucket", metavar="BYTES", help="Gradients reduced at once.")] = "25MiB"
+    precision: Annotated[_Bits, Option("--precision", help="Precision of weights and activations.")] = (
         _Bits.BF16
     )
     device: Annotated[
         str,
-        typer.Option("--device", metavar="NAME", help="Device, by its name in Tracebraid's table of peaks."),
+        Option("--device", metavar="NAME", help="Device, by its name in Tracebraid's table of peaks."),
     ] = "H100 SXM"
     tflops: Annotated[
         float | None,
-        typer.Option("--tflops", metavar="X", help="Its dense peak in TFLOP/s, instead of the table's."),
+        Option("--tflops", metavar="X", help="Its dense peak in TFLOP/s, instead of the table's."),
     ] = None
     gb_per_s: Annotated[
         float | None,
-        typer.Option("--gb-per-s", metavar="X", help="Its memory bandwidth, instead of the table's."),
+        Option("--gb-per-s", metavar="X", help="Its memory bandwidth, instead of the table's."),
     ] = None
     efficiency: Annotated[
-        float, typer.Option("--efficiency", metavar="X", help="Share of both peaks that is achieved.")
+        float, Option("--efficiency", metavar="X", help="Share of both peaks that is achieved.")
     ] = 1.0
 
     def job(self, steps: int) -> TransformerJob:

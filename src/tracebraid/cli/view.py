@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.api.viewing import report_server
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import note, say
+from tracebraid.cli.parameters import Option
 
 
 @command(Group.LOOK, 7, Extra.REPORT)
@@ -24,10 +23,10 @@ from tracebraid.cli.output import note, say
 def view(
     path: TracePath,
     job_options: JobOptions,
-    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
+    title: Annotated[str | None, Option("--title", help="Title of the page.")] = None,
     port: Annotated[
         int,
-        typer.Option(
+        Option(
             "--port",
             min=0,
             max=65_535,
@@ -35,7 +34,7 @@ def view(
             help="Port on 127.0.0.1, for example to forward with ssh; 0: any.",
         ),
     ] = 0,
-    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the address.")] = False,
+    no_open: Annotated[bool, Option("--no-open", help="Only print the address.")] = False,
 ) -> None:
     """Open the report in a browser on this machine; its timeline opens in Perfetto. Ctrl-C stops it.
 

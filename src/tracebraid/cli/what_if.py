@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-import typer
-
 import tracebraid
 from tracebraid.api.simulating import changes_help
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import end, findings_data, output_width, progress, say, say_json, say_worst_gap
+from tracebraid.cli.parameters import Option
 from tracebraid.cli.table_output import Format, Target, write_table
+from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.graph import SweepBy
 from tracebraid.model.finding import Finding
 from tracebraid.reports.straggler_metrics import straggler_data, straggler_parts
@@ -28,7 +28,7 @@ def what_if(
     job_options: JobOptions,
     change: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--change",
             metavar="CHANGE",
             help="The change, such as 'scale 0.5 family=gemm' or 'remove op=aten::item'. Can be repeated; changes "
@@ -37,37 +37,35 @@ def what_if(
     ] = None,
     sweep: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--sweep",
             help="Instead of a change: gain of a step if each op, kernel, module, collective, ... were faster.",
         ),
     ] = False,
     by: Annotated[
         list[SweepBy] | None,
-        typer.Option("--by", help="Only these groups of a sweep. Can be repeated."),
+        Option("--by", help="Only these groups of a sweep. Can be repeated."),
     ] = None,
     stragglers: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--stragglers",
             help="Instead of a change: gain of a step if equal operations took equally long on all ranks.",
         ),
     ] = False,
     top: Annotated[
-        int, typer.Option("--top", min=1, metavar="K", help="Print the first K rows of each table.")
+        int, Option("--top", min=1, metavar="K", help="Print the first K rows of each table.")
     ] = 10,
-    json: Annotated[bool, typer.Option("--json", help="Print all of the answer as JSON.")] = False,
-    csv: Annotated[
-        bool, typer.Option("--csv", help="Print the times of steps, before and after, as CSV.")
-    ] = False,
+    json: Annotated[bool, Option("--json", help="Print all of the answer as JSON.")] = False,
+    csv: Annotated[bool, Option("--csv", help="Print the times of steps, before and after, as CSV.")] = False,
 ) -> None:
     """Predict the effect of a change: replay the job from its dependencies with and without it."""
     if json and csv:
-        raise typer.BadParameter("give one of --json and --csv")
+        raise ArgumentError("give one of --json and --csv")
     if bool(change) + sweep + stragglers != 1:
-        raise typer.BadParameter("give one of --change, --sweep and --stragglers")
+        raise ArgumentError("give one of --change, --sweep and --stragglers")
     if by and not sweep:
-        raise typer.BadParameter("--by needs --sweep")
+        raise ArgumentError("--by needs --sweep")
     with progress("reading") as update:
         job = job_options.open(path, update)
         graph = tracebraid.dependency_graph(job)

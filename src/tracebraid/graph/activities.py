@@ -26,6 +26,7 @@ from tracebraid.analysis.host.host_rows import (
     names_of_rows,
     surroundings,
     user_frames,
+    user_lines,
 )
 from tracebraid.analysis.kernels.kernels import device_work
 from tracebraid.analysis.time.step_windows import step_of_moments, windows_apart
@@ -50,11 +51,13 @@ def with_descriptions(table: pl.DataFrame, linked: LinkedTrace) -> tuple[pl.Data
     host_ops, work = linked.timeline.host_ops, linked.timeline.device_work
     nodes, findings = _nodes(linked, op)
     context, rows = surroundings(linked), _host_row(table.height, linked)
+    known_rows = pl.Series(rows).set(pl.Series(rows) < 0, None)
     described = table.with_columns(
         _families(table, linked),
         modules_of_rows(linked, context.module[rows]).alias("module"),
         names_of_rows(linked, context.annotation[rows]).alias("annotation"),
-        user_frames(linked).gather(pl.Series(rows).set(pl.Series(rows) < 0, None)).alias("frames"),
+        user_frames(linked).gather(known_rows).alias("frames"),
+        user_lines(linked).gather(known_rows),
         *_host_work(table, linked),
         _of_events(host_ops, op, "input_dims").alias("shapes"),
         nodes,

@@ -72,12 +72,14 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
         sends, receives: whether it does; both where its root is unknown.
         tolerance_ns: tolerance for contradictory times of its members: larger where a host backend recorded
             the start of a send later than its issue.
+        issuer: where a host backend recorded its start later than its issue: row of the op that issued it; else its
+            own.
         confidence: of the match.
         is_bound: whether a rank is missing, which may have arrived later.
     """
     given = waits_of_ranks(ranks).select("clock_width_ns", "is_bound")
-    recorded_late = pl.when(is_pair_on_host()).then(pl.col("start_ns") - pl.col("issued_ns")).max()
-    late = recorded_late.over("collective").fill_null(0).clip(0)
+    recorded_late = pl.when(is_pair_on_host()).then(pl.col("start_ns") - pl.col("issued_ns"))
+    late = recorded_late.max().over("collective").fill_null(0).clip(0)
     roles = with_roles(
         ranks.members.with_row_index("_row")
         .hstack(given)
@@ -91,19 +93,34 @@ def matched_members(activities: pl.DataFrame, ranks: LinkedRanks) -> pl.DataFram
             pl.col("_sends").fill_null(value=True).alias("sends"),
             pl.col("_receives").fill_null(value=True).alias("receives"),
             (pl.col("clock_width_ns").fill_null(0) + SAME_CLOCK_NS + late).alias("tolerance_ns"),
+            recorded_late.fill_null(0).clip(0).alias("late_ns"),
             pl.col("is_bound").fill_null(value=True),
         )
     )
     numbered = activities.select("rank", "event_id", "size_bytes").with_row_index("activity")
-    found = numbered.join(matched, on=["rank", "event_id"], how="inner")
+    found = _with_issuer(numbered.join(matched, on=["rank", "event_id"], how="inner"), activities)
     groups = ranks.collectives.select("collective", "group")
     return (
-        found.with_columns(pl.col("activity").cast(pl.Int64))
+        found.with_columns(pl.col("activity", "issuer").cast(pl.Int64))
         .sort("collective", "rank", "start_ns", "activity")
         .unique(["collective", "rank", "stream"], keep="last", maintain_order=True)
         .join(groups, on="collective", how="left", maintain_order="left")
-        .drop("start_ns", "stream", "event_id")
+        .drop("start_ns", "stream", "event_id", "late_ns")
     )
+
+
+def _with_issuer(members: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFrame:
+    """The members with the outermost op that began when they were issued, if that is before their start."""
+    late = members.filter(pl.col("late_ns") > 0)
+    if late.is_empty():
+        return members.with_columns(pl.col("activity").alias("issuer"))
+    at_ns = activities.get_column("start_ns")[late.get_column("activity")] - late.get_column("late_ns")
+    ops = activities.select("rank", at_ns="start_ns", issuer=pl.int_range(pl.len(), dtype=pl.UInt32))
+    ops = ops.filter(activities.get_column("kind") == ActivityKind.OP.value)
+    issued = late.select("activity", "rank", at_ns=at_ns).join(ops, on=["rank", "at_ns"], how="inner")
+    outermost = issued.group_by("activity").agg(pl.col("issuer").min())
+    found = members.join(outermost, on="activity", how="left", maintain_order="left")
+    return found.with_columns(pl.col("issuer").fill_null(pl.col("activity")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +128,8 @@ class Arrivals:
     """The members of collectives that can have happened as their times say, by collective.
 
     Args:
-        members: rows of `matched_members`, with `number`, of the collective, from 0 up.
+        members: rows of `matched_members`, with `number`, of the collective, from 0 up, and `arriving`, the row of the
+            activity with whose start the member arrives.
         arrives: of each member, whether others wait for its start.
         waits: of each member, whether its end waits for the last arrival.
         arrival_ns: of each collective, the last arrival.
@@ -165,6 +183,8 @@ def _numbered(members: pl.DataFrame) -> pl.DataFrame:
 def _judged(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
     """Add the times of each member, whether it arrives and waits, and its collective's last arrival, and
     `beyond_ns`, by how much that is later than the end of one that waits for it.
+
+    A send whose start was recorded after it was received arrived with the op that issued it.
     """
     own = members.get_column("activity").to_numpy()
     start, end = pl.col("start_ns"), pl.col("end_ns")
@@ -176,9 +196,13 @@ def _judged(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
     # Without one that sends, or one that receives, roles say nothing.
     of_all = both | ~(pl.col("sends").any() & pl.col("receives").any()).over("number")
     timed = timed.with_columns(arrives=of_all | pl.col("sends"), waits=of_all | pl.col("receives"))
-    return timed.with_columns(
-        start.filter("arrives").max().over("number").alias("arrival_ns"),
-        (start.filter("arrives").max() - end.filter("waits").min()).over("number").alias("beyond_ns"),
+    received_before = start > end.filter("waits").min().over("number")
+    timed = timed.with_columns(arriving=pl.when(received_before).then("issuer").otherwise("activity"))
+    given = pl.Series("given_ns", times_ns[2 * timed.get_column("arriving").to_numpy()], dtype=pl.Int64)
+    arrival = pl.col("given_ns").filter("arrives").max()
+    return timed.with_columns(given).with_columns(
+        arrival.over("number").alias("arrival_ns"),
+        (arrival - end.filter("waits").min()).over("number").alias("beyond_ns"),
     )
 
 
@@ -248,10 +272,11 @@ def collective_edges(
 def _edges(found: Arrivals, numbers: tuple[_Ints, _Ints], transfer_ns: _Ints) -> EdgeList:
     own, whole = numbers
     arrives, waits = found.arrives, found.waits
+    arriving = found.members.get_column("arriving").to_numpy()
     return EdgeList.joined(
         [
             EdgeList.of(
-                moment_number(own[arrives], Point.START),
+                moment_number(arriving[arrives], Point.START),
                 moment_number(whole[arrives], Point.START),
                 EdgeKind.ARRIVAL,
                 whole[arrives],

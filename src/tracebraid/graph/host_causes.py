@@ -13,7 +13,8 @@ from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, SegmentKind
 from tracebraid.model.questions import PathDetector, Removal
-from tracebraid.model.user_frame import without_object
+from tracebraid.model.step import is_step_name
+from tracebraid.model.user_frame import at_line, without_object
 
 _HOST_KINDS = [
     kind.value for kind in (ActivityKind.OP, ActivityKind.ANNOTATION, ActivityKind.CALL, ActivityKind.PYTHON)
@@ -59,7 +60,7 @@ class _Site:
     """Location of host work.
 
     Args:
-        call_site: the function; "": unknown.
+        call_site: the function, at the line that it calls from if that is known; "": unknown.
         path: the functions around it; "": of all.
         subject: the callee, or the work.
     """
@@ -77,7 +78,8 @@ def _detected(graph: DependencyGraph, segments: pl.DataFrame, work: HostWork) ->
         return EVIDENCE.empty()
     root = _tree(on_path, segments)
     function = _narrowed(root)
-    site = _Site(function.frame, function.path, ", ".join(_named(function)) or _largest(on_path))
+    subject = ", ".join(_named(function)) or _largest(on_path)
+    site = _Site(_at_line(graph, function.path, on_path), function.path, subject)
     rows = graph.activities.filter(as_text("host_work") == work.value)
     return _evidence(graph, rows, site, segments)
 
@@ -96,7 +98,8 @@ def _host_work(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFrame:
         rows = activities.filter(inside.fill_null(value=False))
         of_path = on_path.filter(inside.fill_null(value=False))
         what = _done(of_path) or ", ".join(_named(function)) or _largest(of_path)
-        found.append(_evidence(graph, rows, _Site(function.frame, function.path, what), segments))
+        site = _Site(_at_line(graph, function.path, of_path), function.path, what)
+        found.append(_evidence(graph, rows, site, segments))
     return pl.concat(found)
 
 
@@ -133,7 +136,8 @@ def _host_ops(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFrame:
     for name, frames in (
         named.filter(pl.col("duration_ns") > least).sort("name").select("name", "frames").iter_rows()
     ):
-        site = _Site((frames or "").rpartition(BETWEEN_FRAMES)[2], frames or "", "")
+        of_name = on_path.filter(as_text("name") == name)
+        site = _Site(_at_line(graph, frames or "", of_name), frames or "", "")
         found.append(_evidence(graph, ops.filter(as_text("name") == name), site, segments))
     return pl.concat(found)
 
@@ -174,7 +178,7 @@ def _outside_of_ops(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFr
     """Time of the path in which a thread is in no op, call or function, with the ops before and after.
 
     Only long stretches count: there is always some Python between two ops. A step of which nothing is recorded is no
-    evidence.
+    evidence. A mark of a step that is left out divides no stretch.
     """
     kind = as_text("kind")
     host = [SegmentKind.HOST_OP, SegmentKind.CALL, SegmentKind.PYTHON, SegmentKind.ANNOTATION]
@@ -194,11 +198,26 @@ def _outside_of_ops(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFr
         )
     )
     alone = kind.is_in([SegmentKind.ANNOTATION.value, SegmentKind.THREAD.value])
-    long = placed.filter(
-        alone
-        & pl.col("frames").is_null()
-        & pl.col("host_work").is_null()
-        & (pl.col("duration_ns") >= MACRO_NS)
+    bare = placed.filter(alone & pl.col("frames").is_null() & pl.col("host_work").is_null())
+    steps = graph.steps.get_column("step").cast(pl.String).unique().drop_nulls()
+    left_out = is_step_name(as_text("name")) & ~as_text("name").is_in(steps.implode())
+    goes_on = (
+        (left_out | left_out.shift(1))
+        & pl.all_horizontal(
+            as_text(name).eq_missing(as_text(name).shift(1)) for name in ("step", "annotation")
+        )
+        & pl.all_horizontal(pl.col(name) == pl.col(name).shift(1) for name in ("rank", "lane"))
+        & (pl.col("start_ns") == (pl.col("start_ns") + pl.col("duration_ns")).shift(1))
+    )
+    whole = bare.group_by(
+        (~goes_on.fill_null(value=False)).cum_sum().alias("stretch"), maintain_order=True
+    ).agg(
+        pl.col("step", "rank", "start_ns", "before", "event_id", "annotation").first(),
+        pl.col("duration_ns").sum(),
+        pl.col("after").last(),
+    )
+    long = whole.filter(
+        (pl.col("duration_ns") >= MACRO_NS)
         & pl.col("event_id").is_not_null()
         & pl.any_horizontal(pl.col("before", "after", "annotation").is_not_null())
     )
@@ -255,6 +274,21 @@ def _narrowed(function: _Function) -> _Function:
         if called.host_ns >= _NEARLY_ALL * function.host_ns:
             return _narrowed(called)
     return function
+
+
+def _at_line(graph: DependencyGraph, path: str, on_path: pl.DataFrame) -> str:
+    """The last function of a path, at the line in it that most of the time on the critical path is called from."""
+    function = path.rpartition(BETWEEN_FRAMES)[2]
+    most = _MOST_OF_NAME * int(on_path.get_column("duration_ns").sum())
+    lines = (
+        on_path.filter(as_text("frames") == path)
+        .join(graph.activities.select("rank", "event_id", "line"), on=["rank", "event_id"])
+        .drop_nulls("line")
+        .group_by("line")
+        .agg(pl.col("duration_ns").sum())
+        .filter(pl.col("duration_ns") > most)
+    )
+    return function if lines.is_empty() else at_line(function, lines.item(0, "line"))
 
 
 def compute_function(graph: DependencyGraph, segments: pl.DataFrame) -> tuple[str, float] | None:

@@ -15,7 +15,7 @@ from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import archive_of, file_system_of, with_files
 from tracebraid.filesystem.interface import Entry, FileSystem, Kind
 from tracebraid.filesystem.paths import joined, name_of, parent_of, shown, within
-from tracebraid.importers.json_stream.chunks import open_array
+from tracebraid.importers.json_stream.chunks import PERFETTO_IS_NOT_READ, open_array
 from tracebraid.importers.json_stream.source import open_source
 from tracebraid.importers.merged import labels_in, ranks_of_labels
 from tracebraid.model.capture_facts import COSTS, PROCESS
@@ -470,6 +470,7 @@ def _numbers(trace: Found) -> set[int]:
 
 
 _REPORT = ".nsys-rep"
+_TIMELINES = (".pftrace", ".pftrace.gz")
 _DISCOVER_SHOWN = 5
 """Names in a message."""
 _EXPECTED = (
@@ -522,7 +523,7 @@ def _rank_files(folder: str, window: int | None) -> tuple[tuple[RankFiles, ...],
     others += _other_processes(folder, inside)
     findings += [*paired, *more, *others, *_without_partner(kinetos, ets), *not_exported]
     if not kinetos:
-        raise _no_kineto(folder, traces, has_reports=bool(not_exported))
+        raise _no_kineto(folder, traces, [entry.name for entry in inside])
     ranks = sorted({*kinetos, *ets})
     return tuple(_files_of_rank(rank, kinetos.get(rank), ets.get(rank)) for rank in ranks), tuple(findings)
 
@@ -719,15 +720,17 @@ def _not_exported(folder: str, inside: Iterable[Entry]) -> list[Finding]:
     ]
 
 
-def _no_kineto(folder: str, traces: list[Found], has_reports: bool) -> InputError:
+def _no_kineto(folder: str, traces: list[Found], names: Sequence[str]) -> InputError:
     kinds = {trace.kind for trace in traces}
     if KINETO in kinds:
         what = "it holds several Kineto traces, and neither they nor their names tell a rank"
     elif kinds:
         what = "it holds Execution Traces, but no Kineto trace"
-    elif has_reports:
+    elif any(name.endswith(_REPORT) for name in names):
         advice = "Run: nsys export --type sqlite FILE"
         return InputError(folder, "it contains reports of Nsight Systems that are not exported", advice)
+    elif timelines := [name for name in names if name.endswith(_TIMELINES)]:
+        return InputError(joined(folder, timelines[0]), *PERFETTO_IS_NOT_READ)
     else:
         what = "there is no trace in it"
     return InputError(folder, what, _EXPECTED)

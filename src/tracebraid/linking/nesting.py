@@ -470,13 +470,19 @@ def _ids(event_id: _Ints, rows: _Ints) -> pl.Series:
     return ids.set(pl.Series(rows < 0), None)
 
 
-SAME_NAME = (pl.col("name") == pl.col("node_name")) | (pl.col("name") == pl.col("kineto_name"))
+_SINGLE_QUOTED = pl.col("name").str.replace_all('"', "'", literal=True)
+SAME_NAME = (pl.col("name") == pl.col("node_name")) | (pl.col("kineto_name") == _SINGLE_QUOTED)
 """Expression: whether an event with `name` and a node with `node_name` and `kineto_name` agree in name."""
 
 _UNPRINTABLE = r"[^\x20-\x7e]"
 
 
 def as_kineto_writes(name: pl.Expr) -> pl.Expr:
-    """A name as Kineto writes it: a backslash turned over, newlines left out; with other characters, `unknown`."""
-    plain = name.str.replace_all("\n", "", literal=True).str.replace_all("\\", "/", literal=True)
+    """A name as Kineto writes it: without newlines, `/` for a backslash; with other characters, `unknown`.
+
+    From torch 2.14 on it writes `'` for `"`; before, it left `"` as it is.
+    """
+    plain = name.str.replace_all("\n", "", literal=True)
+    for old, new in (("\\", "/"), ('"', "'")):
+        plain = plain.str.replace_all(old, new, literal=True)
     return pl.when(plain.str.contains(_UNPRINTABLE)).then(pl.lit("unknown")).otherwise(plain)

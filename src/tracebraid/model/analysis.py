@@ -42,6 +42,32 @@ class Family(Enum):
     """Ranks of a job, compared with each other."""
 
 
+class Switch(Enum):
+    """Options of torch's profiler that not every version has: in code, and the first versions with and without it."""
+
+    since: str
+    until: str
+
+    SYNC_EVENTS = "enable_cuda_sync_events=True", "2.1", ""
+    COUNTERS = "profiler_metrics=[...]", "", "2.14"
+    """torch 2.14 ignores it, with a warning."""
+
+    def __new__(cls, code: str, since: str, until: str) -> Switch:
+        """The member of an option, which is its value."""
+        member = object.__new__(cls)
+        member._value_ = code
+        member.since, member.until = since, until
+        return member
+
+    @property
+    def advice(self) -> str:
+        """How to capture with it, and with which versions."""
+        versions = [f"{self.since} or newer"] if self.since else []
+        versions += [f"before {self.until}"] if self.until else []
+        config = f"experimental_config=torch._C._profiler._ExperimentalConfig({self.value})"
+        return f"Capture with torch {' and '.join(versions)}, and {config}"
+
+
 class Need(Enum):
     """Data that an analysis may need: a code, the sentence where it is missing, and how to capture it."""
 
@@ -112,7 +138,7 @@ class Need(Enum):
     )
     ANNOTATIONS = (
         "annotations",
-        "the program has no annotations",
+        "no annotations were recorded",
         "Mark its parts with torch.profiler.record_function",
     )
     ALLOCATIONS = (
@@ -128,7 +154,7 @@ class Need(Enum):
     SYNC_EVENTS = (
         "sync events",
         "no synchronisation events of the device were recorded",
-        "Capture with experimental_config=torch._C._profiler._ExperimentalConfig(enable_cuda_sync_events=True)",
+        f"{Switch.SYNC_EVENTS.advice}, as `tracebraid capture` does",
     )
     COMMUNICATION = (
         "communication",
@@ -150,11 +176,11 @@ class Need(Enum):
     COUNTERS = (
         "counters",
         "no hardware counters were recorded",
-        "Capture with profiler_metrics in torch._C._profiler._ExperimentalConfig",
+        Switch.COUNTERS.advice,
     )
     GRAPH_LAUNCHES = (
         "graph launches",
-        "no graph was launched",
+        "no launch of a graph was recognised",
         "Capture while CUDA or HIP graphs are replayed",
     )
     EXECUTION_TRACE = (
@@ -170,7 +196,7 @@ class Need(Enum):
     )
     INFERENCE_ITERATIONS = (
         "inference iterations",
-        "the trace has no iteration of a language model's inference",
+        "no iteration of a language model's inference was recognised",
         "Capture a serving engine, which annotates them; or with record_shapes=True; or annotate `prefill`, `decode`",
     )
     """Annotations of a serving engine or by hand (`prefill`, `decode`), or shapes of attention outside training."""
@@ -182,7 +208,7 @@ class Need(Enum):
     """Work that the program launched and the trace does not have: see `Gap.hides`."""
     SEVERAL_RANKS = (
         "several ranks",
-        "there is only one rank",
+        "the traces are of one rank",
         "Give the folder with the traces of all ranks of the job",
     )
     """Traces of more than one rank of a job."""

@@ -73,6 +73,10 @@ class Category(Enum):
     XPU_SYNC = "xpu_sync", Role.SYNC, "xpu"
     CPU_INSTANT_EVENT = "cpu_instant_event", Role.INSTANT
     CUDA_PROFILER_RANGE = "cuda_profiler_range", Role.OTHER
+    GRAPH_EVENT_NODE = "graph_event_node", Role.OTHER
+    """Node of a CUDA graph that records an event."""
+    GRAPH_HOST_NODE = "graph_host_node", Role.OTHER
+    """Node of a CUDA graph that runs a function on the host: the stream waits, and the device has no work."""
     EXTERNAL_CORRELATION = "external_correlation", Role.OTHER
     HARDWARE_COUNTERS = "hardware_counters", Role.OTHER
     MTIA_COUNTERS = "mtia_counters", Role.OTHER, "mtia"

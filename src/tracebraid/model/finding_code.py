@@ -326,7 +326,7 @@ class FindingCode(str, Enum):
     OUTLASTS_TRACE = (
         "outlasts-trace",
         _WARNING,
-        "device work far outside the recorded time span",
+        "device work, or a step, far outside the recorded time span",
         _LEFT_OUT_OF_MEANS,
     )
     EVENT_DOMINATES = (
@@ -644,7 +644,7 @@ class FindingCode(str, Enum):
     NO_COLLECTIVES = (
         "no-collectives",
         _WARNING,
-        "rank {rank} has no communication; {others} of the others have",
+        "no communication was recognised on rank {rank}; {others} of the others have some",
         "Was that rank recorded while it trained? Capture all ranks in the same steps",
     )
     # The dependency graph
@@ -811,8 +811,8 @@ class FindingCode(str, Enum):
     CHAKRA_NO_COMMUNICATION = (
         "chakra-no-communication",
         _WARNING,
-        "the traces have no communication: the ranks are simulated independently; was the profiler active on the "
-        "ranks that communicate?",
+        "no communication was recognised in the traces: the ranks are simulated independently; was the profiler active "
+        "on the ranks that communicate?",
         "Capture a step in which the ranks communicate, if they do",
     )
     CHAKRA_COMMUNICATION_ALONE = (

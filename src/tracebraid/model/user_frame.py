@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import polars as pl
@@ -13,6 +14,7 @@ Model libraries (transformers, megatron, sglang) are no such: their lines say wh
 """
 
 _LINE = r"^.+\(\d+\): "
+_NUMBER = re.compile(r"\(\d+\): ")
 _GENERATED = r"^<|torchinductor_"
 """Files that nobody wrote: `<string>`, `<frozen os>`, `<eval_with_key>.3`, `<built-in ...>`, and Inductor's output."""
 
@@ -41,6 +43,11 @@ def is_line_frame(name: pl.Expr) -> pl.Expr:
     Built-in functions and the marks of nn.Modules do not.
     """
     return name.str.contains(_LINE)
+
+
+def at_line(name: str, line: int) -> str:
+    """The name of a frame with another line."""
+    return _NUMBER.sub(f"({line}): ", name, count=1)
 
 
 def is_user_frame(name: pl.Expr) -> pl.Expr:

@@ -16,17 +16,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from tracebraid.errors import CaptureWarning, OutputError
-from tracebraid.files import keep_broken, part_beside, write_whole, writing
+from tracebraid.files import errors_named_as, keep_broken, part_beside, write_whole, writing
 from tracebraid.model.finding import Finding
 from tracebraid.model.op_schema import SUFFIX, is_arrow
 from tracebraid.recorders.backends.choose import Recorder, check_backend, choose, recorder
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.postprocess import resources
-from tracebraid.recorders.postprocess.edits import Edit, apply_edits, first_error, rename_events
+from tracebraid.recorders.postprocess.edits import Edit, apply_edits, first_error, mapped, rename_events
 from tracebraid.recorders.postprocess.finish_et import repair_execution_trace
 
-_ESCAPES_NO_NAME = (2, 13)
+_ESCAPES_NO_NAME = (2, 15)
 """Last version of torch whose recorder is known to write unescaped names."""
 
 
@@ -82,8 +82,8 @@ class ExecutionTraceObserver:
         if getattr(self, "_recorder", None) is not None:
             self.unregister_callback()
 
-    @staticmethod
-    def build_execution_trace_obs_from_env() -> ExecutionTraceObserver | None:
+    @classmethod
+    def build_execution_trace_obs_from_env(cls) -> ExecutionTraceObserver | None:
         """An observer that writes to a temporary file, if ENABLE_PYTORCH_EXECUTION_TRACE is 1; else None.
 
         ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS=1 collects extra resources too.
@@ -96,7 +96,7 @@ class ExecutionTraceObserver:
         with writing(Path(tempfile.gettempdir())):
             handle, path = tempfile.mkstemp(suffix=".et.json")
             os.close(handle)
-        observer = ExecutionTraceObserver().register_callback(path)
+        observer = cls().register_callback(path)
         observer.set_extra_resource_collection(
             os.environ.get("ENABLE_PYTORCH_EXECUTION_TRACE_EXTRAS", "0") == "1"
         )
@@ -149,8 +149,10 @@ class ExecutionTraceObserver:
         if self.get_resources_dir():
             resources.save_generated_kernels(self.resources_dir)
         try:
-            ended.close()
-            self.findings = self._finish(ended.path, Path(self.output_file_path))
+            target = Path(self.output_file_path)
+            with errors_named_as(ended.path, target):
+                ended.close()
+            self.findings = self._finish(ended.path, target)
         finally:
             with suppress(OSError):
                 ended.path.unlink(missing_ok=True)
@@ -230,10 +232,10 @@ class ExecutionTraceObserver:
 
     def _finish(self, part: Path, target: Path) -> tuple[Finding, ...]:
         """Write the recorder's file, repaired, under its name; and a report beside it where there are findings."""
-        with writing(target), part.open("rb") as file:
+        with writing(target):
             if not part.stat().st_size:
                 raise OutputError(str(target), "PyTorch could write nothing", "Is the disk full?")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            with mapped(part) as text:
                 renames = [] if is_arrow(target.name) else rename_events(text, self._renamed)
                 if self.backend == "torch":
                     findings = _write_repaired(text, target, self._overwrite, renames)

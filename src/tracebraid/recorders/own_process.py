@@ -4,12 +4,13 @@ A program may replace `os.getpid` or `threading.get_ident` while it is recorded.
 for another one leaves its session open, with which the process ends by SIGSEGV. So the modules in C are used.
 """
 
+import threading
 from _thread import get_ident
 from contextlib import suppress
 from pathlib import Path
-from posix import getpid, kill
+from posix import getpid, getppid, kill
 
-__all__ = ["get_ident", "getpid", "started_at"]
+__all__ = ["LockOfProcess", "get_ident", "getpid", "parent", "started_at"]
 
 _ENDED = ("Z", "X")
 """States of a process that has ended, and that its parent has not heard of."""
@@ -29,3 +30,25 @@ def started_at(pid: int) -> str:
             kill(pid, 0)
             return "running"
     return ""
+
+
+def parent() -> str:
+    """Return the id of the process that started this one, and when that was started itself."""
+    return f"{getppid()} {started_at(getppid())}"
+
+
+class LockOfProcess:
+    """A lock of the threads of this process, which a forked child does not inherit; its owner may enter it again."""
+
+    def __init__(self) -> None:
+        self._pid, self._lock = getpid(), threading.RLock()
+
+    def __enter__(self) -> None:
+        """Acquire it."""
+        if self._pid != getpid():
+            self._pid, self._lock = getpid(), threading.RLock()
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        """Release it."""
+        self._lock.release()

@@ -18,7 +18,7 @@ from tracebraid.model.quantities import duration, percent, ranges
 from tracebraid.model.questions import Advice
 from tracebraid.reports.machine import finding_data, rows_data
 from tracebraid.reports.names import shortened, some_of
-from tracebraid.reports.verdict import NAME_SHOWN, verdict
+from tracebraid.reports.verdict import NAME_SHOWN, OF_PROGRAM, verdict
 
 _INDENT = 4
 """Indentation of the lines below an item, in characters."""
@@ -29,12 +29,6 @@ _SHAPES_SHOWN = 80
 
 _RANKS_WIDTH = 40
 """Maximum characters of a list of ranks; longer lists become a count."""
-
-_OF_PROGRAM = {
-    Need.DEVICE_WORK: "no device work",
-    Need.COMMUNICATION: "no communication that is recognised",
-}
-"""Needs that depend on the program, whatever is captured."""
 
 _BASIS = {
     SavingBasis.REPLAY: "by a replay of the dependency graph without it",
@@ -47,7 +41,7 @@ def advice_parts(advice: Advice, top: int) -> list[RenderableType]:
     items = advice.items
     head = list(map(Text, verdict(advice)))
     if items.is_empty():
-        found = "" if head else "No change would save enough; "
+        found = "" if head else "No change was found that saves enough; "
         return [*head, f"{found}--min-saving 0 shows smaller savings."]
     parts: list[RenderableType] = [*head, *([""] if head else [])]
     parts += [_item(advice, row) for row in items.head(top).iter_rows(named=True)]
@@ -55,7 +49,7 @@ def advice_parts(advice: Advice, top: int) -> list[RenderableType]:
         parts.append(f"{items.height - top:,} more: --top shows more, --json and --csv all")
     share = advice.saving_per_step_ns / advice.own_step_ns if advice.own_step_ns else 0.0
     saved = f"{duration(advice.saving_per_step_ns)} of {duration(advice.own_step_ns)} {_of_what(advice)}"
-    parts.append(f"All together save {saved} ({percent(min(share, 1.0))}); overlaps are counted once.")
+    parts.append(f"All that was found saves {saved} ({percent(min(share, 1.0))}); overlaps are counted once.")
     return parts
 
 
@@ -63,16 +57,16 @@ def missing_detector_lines(advice: Advice) -> list[str]:
     """List detectors that did not run: a line for those that do not apply, and one for each missing need."""
     lines = []
     by_need = advice.unavailable_by_need
-    absent = [need for need in by_need if need in _OF_PROGRAM]
+    absent = [need for need in by_need if need in OF_PROGRAM]
     if Need.COMMUNICATION in absent:
         by_need[Need.COMMUNICATION] += by_need.pop(Need.COLLECTIVES, [])
     if absent:
         count = sum(len(by_need[need]) for need in absent)
-        why = " and ".join(_OF_PROGRAM[need] for need in absent)
+        why = " and ".join(OF_PROGRAM[need] for need in absent)
         causes = f"{count:,} of {len(advice.detectors):,} causes"
         lines.append(f"note: not looked for: {causes}; the traces have {why} (--json names them)")
     for need, names in by_need.items():
-        if need not in _OF_PROGRAM:
+        if need not in OF_PROGRAM:
             lines.append(f"note: not looked for: {some_of(names)}: {need.missing}. {need.capture}")
     return lines
 

@@ -237,7 +237,7 @@ CONTEXT = ("rank", "step", "device", "doubtful")
 """Leading columns, shown only if they differ between rows or, for the last, have a value."""
 _BAR_WIDTH = 12
 """Width of the bar of a share of 1, in characters."""
-_NOTHING = "there is none"
+_NOTHING = "the traces have none"
 _NULLS = {
     ("overlap", "stream"): "all",
     ("python_frames", "name"): "(in no Python function)",

@@ -98,7 +98,7 @@ def breakdown_bars(frame: pl.DataFrame) -> list[str]:
     labels = [f"rank {row['rank']}{', ' + printable(row['device']) if devices else ''}"[:16] for row in rows]
     width = max(map(len, labels), default=0)
     lines = [
-        f"{label.ljust(width)}  {stacked_bar([row[column] for column in _PARTS.values()], _BAR_WIDTH)}"
+        f"{label.ljust(width)}  {stacked_bar([row[column] or 0 for column in _PARTS.values()], _BAR_WIDTH)}"
         f"  {duration(row['span_ns'])}"
         for row, label in zip(rows, labels, strict=True)
     ]

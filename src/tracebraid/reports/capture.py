@@ -117,6 +117,10 @@ def _recorded_text(folder: str, ranks: Sequence[Recorded], check: Check | None) 
     # A step that was interrupted inside the window is recorded, and has not ended.
     steps_seen = max(first.steps_seen, *(step + 1 for step in first.steps))
     words = [f"recorded {_steps(first.steps)} of {at_least}{steps_seen}"]
+    if first.ended_by not in ("end", None):
+        words.append(f"ended by {first.ended_by}")
+    if first.attempt and not first.died:
+        words.append(f"after {first.attempt} restart{'s' if first.attempt > 1 else ''}")
     words.append(f"counted by {first.counted_by}{f' ({first.loop})' if first.loop else ''}")
     if check is not None:
         ops = sum(

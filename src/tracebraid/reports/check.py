@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 
 from tracebraid.model.check import Check, CheckedRank, Diagnosis, Repair
+from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding_code import Severity
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, percent
@@ -79,7 +80,7 @@ def verdict(check: Check) -> str:
         f"{count} {severity.value}{'' if count == 1 else 's'}" for severity, count in counts.items() if count
     )
     what = _how_it_links(check)
-    return f"{printable(check.path)}: {what}{f'; {counted}' if counted else '; no problems'}"
+    return f"{printable(check.path)}: {what}{f'; {counted}' if counted else '; no problems found'}"
 
 
 def _how_it_links(check: Check) -> str:
@@ -92,11 +93,19 @@ def _how_it_links(check: Check) -> str:
     ]
     if not check.links and not (ledgers and all(coverage.host_ops.linked for coverage in ledgers)):
         return "it does not link"
-    unsound = "" if check.links else ", but it is not sound"
+    rest = f"{_linked_nodes(ledgers)}{'' if check.links else ', but it is not sound'}"
     if not ledgers or not any(_ALIGNED.intersection(coverage.host_ops.by_method) for coverage in ledgers):
-        return f"it links{unsound}"
+        return f"it links{rest}"
     confidence = min(checked.confidence for checked in check.ranks if checked.confidence is not None)
-    return f"it links by alignment, each link with a confidence of {confidence:.3f} or more{unsound}"
+    return f"it links by alignment, each link with a confidence of {confidence:.3f} or more{rest}"
+
+
+def _linked_nodes(ledgers: Sequence[Coverage]) -> str:
+    """The share of the nodes of all ranks that have their event; "" if that is all of them."""
+    nodes = [coverage.et_nodes for coverage in ledgers]
+    total = sum(count.total for count in nodes)
+    linked = sum(count.linked for count in nodes)
+    return "" if linked == total else f", {percent(linked / total)} of {total:,} nodes"
 
 
 def check_data(check: Check) -> dict[str, Any]:

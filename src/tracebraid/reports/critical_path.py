@@ -285,7 +285,8 @@ def _head_lines(path: CriticalPath) -> list[str]:
 def _bare_share(path: CriticalPath, counts: pl.Expr) -> float:
     """How much of the path is a thread outside of all ops, calls and frames, 0 to 1; of the segments that count."""
     span = int(path.steps.get_column("span_ns").sum())
-    bare = path.segments.filter(as_text("kind").is_in(_BARE) & counts).get_column("duration_ns").sum()
+    is_bare = as_text("kind").is_in(_BARE) & pl.col("frames").is_null()
+    bare = path.segments.filter(is_bare & counts).get_column("duration_ns").sum()
     return int(bare) / span if span else 0.0
 
 

@@ -50,7 +50,11 @@ def straggler_parts(
         f"with equal operations equally long on all ranks and in all steps, {duration(total['ideal_ns'])}.",
     ]
     if abs(total["value"] - 1) < _NOTABLE:
-        lines.append("Almost no time is lost to differences between ranks and steps.")
+        is_rank = (pl.col("metric") == StragglerMetric.SLOWDOWN_BY.value) & (pl.col("group_by") == "rank")
+        between = (
+            "steps of the one rank that is here" if metrics.filter(is_rank).height == 1 else "ranks and steps"
+        )
+        lines.append(f"Almost no time is lost to differences between {between}.")
     elif total["value"] < 1:
         lines.append("No time is lost: ranks do different work, and equal shares would take longer.")
     lines += _lost_lines(metrics) if total["value"] - 1 >= _NOTABLE else []

@@ -60,6 +60,12 @@ _SHOWN_BY = {
 }
 """The analysis that shows more of a cause."""
 
+OF_PROGRAM = {
+    Need.DEVICE_WORK: "no device work",
+    Need.COMMUNICATION: "no communication that is recognised",
+}
+"""Needs that depend on the program, whatever is captured."""
+
 _THREAD = re.compile(r"[Tt]hread \d+( \(.*\))?")
 _FAMILIES = {family.value: code_name(family) for family in KernelFamily}
 
@@ -98,7 +104,7 @@ def verdict(advice: Advice) -> list[str]:
     lines += _mostly(advice, shares, sum(row["share"] for row in items))
     if items:
         lines.append(_first(advice, items[0]))
-        lines.append(_next(advice, items))
+        lines += _next(advice, items)
     elif _unrecorded(advice) >= _UNKNOWN:
         lines.append(
             f"The trace does not show what the host does in {percent(_unrecorded(advice))} of {_whole(advice)}: "
@@ -109,7 +115,7 @@ def verdict(advice: Advice) -> list[str]:
             f"No change was found that would save {_WORTH * 100:.0f} % of {_whole(advice)} or more"
             f"{_look(advice, shares)}."
         )
-        lines += _limit(advice, shares)
+        lines += [*_not_looked_for(advice), *_limit(advice, shares)]
     lines += _growth(advice)
     lines += _network(advice, shares)
     if advice.steps == 1:
@@ -276,13 +282,27 @@ def _site(row: dict[str, Any], ranks: Sequence[int]) -> str:
     return f"{on}: {', at '.join(named)}" if named else on
 
 
-def _next(advice: Advice, items: list[dict[str, Any]]) -> str:
+def _next(advice: Advice, items: list[dict[str, Any]]) -> list[str]:
     if len(items) == 1:
-        return f"Nothing else would save {_WORTH * 100:.0f} % of {_whole(advice)} or more."
+        nothing = f"Nothing else was found that would save {_WORTH * 100:.0f} % of {_whole(advice)} or more."
+        return [nothing, *_not_looked_for(advice)]
     second = items[1]
     title = advice.detectors[second["detector"]].title
     saved = f"{duration(second['saving_per_step_ns'])} ({percent(second['share'])})"
-    return f"Next: {title}{_site(second, advice.ranks)}, about {saved}."
+    return [f"Next: {title}{_site(second, advice.ranks)}, about {saved}."]
+
+
+def _not_looked_for(advice: Advice) -> list[str]:
+    """Say how many causes could not be looked for, and what the traces lack for most of them."""
+    by_need = advice.unavailable_by_need
+    of_program = {*OF_PROGRAM, *([Need.COLLECTIVES] if Need.COMMUNICATION in by_need else [])}
+    lacks = {need: names for need, names in by_need.items() if need not in of_program}
+    if not lacks:
+        return []
+    most = max(lacks, key=lambda need: len(lacks[need]))
+    count = sum(map(len, lacks.values()))
+    mostly = "mostly because" if len(lacks) > 1 else "because"
+    return [f"Not looked for: {count:,} of {len(advice.detectors):,} causes, {mostly} {most.missing}."]
 
 
 def _whole(advice: Advice) -> str:

@@ -48,7 +48,7 @@ _SENTENCES = {
         "times without recording are doubtful."
     ),
     WhatIfNote.NO_STEPS: "No step is marked: the whole trace counts as one step.",
-    WhatIfNote.NO_GAIN: "No gain: the changed work is not on the critical path.",
+    WhatIfNote.NO_GAIN: "No gain: as far as the traces show, no step waits for the changed work.",
 }
 
 _DOUBTS = {

@@ -224,8 +224,8 @@ class Manifest(Struct, frozen=True):
 
 
 SUFFIX = ".tbstore"
-FORMAT_VERSION = 2
-"""Version of the store's format; increased when older readers would misread it."""
+FORMAT_VERSION = 3
+"""Version of the store's format; increased with each column, and when older readers would misread it."""
 
 MANIFEST = "store.json"
 CAPTURE = "capture.json"

@@ -15,14 +15,17 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding, FindingCase
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.step import is_profiler_step, step_events
 from tracebraid.model.timeline import Timeline
 
 _HARDLY = 0.5
 """Coverage below which two traces hardly overlap (heuristic)."""
-_IS_PROGRAMS_RANGE = (as_text("category") == Category.USER_ANNOTATION.value) & ~as_text("name").str.contains(
-    BACKEND_RANGE
+_IS_PROGRAMS_RANGE = (
+    (as_text("category") == Category.USER_ANNOTATION.value)
+    & ~as_text("name").str.contains(BACKEND_RANGE)
+    & ~is_profiler_step(as_text("name"))
 )
-"""An annotation that the program opened, and not a backend as it communicates."""
+"""An annotation that the program opened, and neither a backend as it communicates nor a profiler at its steps."""
 _OTHER_ORIGIN = {FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK, FindingCode.ANOTHER_WINDOW}
 
 
@@ -116,14 +119,17 @@ def _never_written(et: ExecutionTrace) -> list[Finding]:
 
 def _unfinished(timeline: Timeline) -> list[Finding]:
     open_ops = timeline.host_ops.filter(pl.col("finished") == False)  # noqa: E712
-    if open_ops.is_empty():
-        return []
     names = timeline.events.filter(pl.col("event_id").is_in(open_ops.get_column("event_id").implode()))
+    # The steps of another profiler are reported as such.
+    steps = step_events(timeline).get_column("step").implode()
+    names = names.filter(~is_profiler_step(as_text("name")) | as_text("name").is_in(steps))
+    if names.is_empty():
+        return []
     shown = ", ".join(names.get_column("name").cast(pl.String).unique(maintain_order=True).head(3).to_list())
     details: dict[str, object] = {"names": shown}
     if names.filter(_IS_PROGRAMS_RANGE).height:
         details["case"] = FindingCase.ANNOTATION_OPEN
-    return [Finding(FindingCode.OP_UNFINISHED, timeline.path, count=open_ops.height, details=details)]
+    return [Finding(FindingCode.OP_UNFINISHED, timeline.path, count=names.height, details=details)]
 
 
 def _launches(linked: LinkedTrace) -> list[Finding]:

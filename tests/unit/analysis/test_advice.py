@@ -136,6 +136,30 @@ def test_without_a_device_the_hosts_time_counts(slow: str, kind: str, detector: 
         assert advice.items.item(0, "call_site") == slow
 
 
+@pytest.mark.parametrize(
+    ("lines", "site"),
+    [
+        ((12,), "train.py(12): prepare"),
+        ((12, 14, 14), "train.py(14): prepare"),
+        ((12, 13, 14), "train.py(10): prepare"),
+        ((0, 12, 0), "train.py(10): prepare"),
+    ],
+)
+def test_host_work_is_at_the_line_that_takes_most_of_it(lines: tuple[int, ...], site: str) -> None:
+    scene, host = host_scene(devices=())
+    for number in range(3):
+        with host.step(number):
+            host.run("aten::mm", _OP_NS, dims=[[8, 8], [8, 8]])
+            with host.frame("train.py(10): prepare", called_from="train.py:30"):
+                for line in lines:
+                    with host.frame(
+                        "<built-in function sleep>", _SLOW_NS, f"train.py:{line}" if line else ""
+                    ):
+                        pass
+    (item,) = tracebraid.advise(scene.linked()).items.iter_rows(named=True)
+    assert (item["detector"], item["call_site"], item["count"]) == ("host-work", site, 3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "kind", "expected"),

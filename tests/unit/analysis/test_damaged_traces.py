@@ -7,9 +7,10 @@ import pytest
 
 import tracebraid
 from tests.builders import call, kernel, op
+from tests.planted import Scene, device_scene
 from tests.planted.damaged import TRACES
 from tests.unit.linking.made import linked_of
-from tracebraid.analyses import catalog, copies, kernels
+from tracebraid.analyses import catalog, copies, kernels, user_annotations
 from tracebraid.model.analysis import Family, JobAnalysis, Need
 from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.category import Role
@@ -49,6 +50,38 @@ def test_every_detector_finds_what_its_schema_allows(name: str) -> None:
                 assert dict(found.schema) == EVIDENCE.polars_schema()
                 long = found.get_column("end_ns") - found.get_column("start_ns")
                 assert found.get_column("saving_ns").is_between(1, long).all()
+
+
+def two_steps(*rows: str) -> Scene:
+    """Steps with two launches each; and rows of these categories with the correlation and place of each launch."""
+    scene, host, stream = device_scene()
+    for number in range(2):
+        with host.step(number), host.annotation("forward"), host.op("aten::mm", 20_000) as op:
+            host.launch(stream, "gemm", 50_000)
+            host.launch(stream, "relu", 9_000)
+        host.synchronize(stream)
+        for work, launch in [(event, event.call) for event in scene.events if event.call is not None]:
+            for place in (work, launch, op):
+                for row in rows:
+                    scene.raw({**place.json(), "cat": row, "args": work.args | {"External id": 7}})
+    return scene
+
+
+@pytest.mark.parametrize("row", ["overhead", "gpu_user_annotation"])
+def test_rows_that_inherit_a_correlation_are_nobodys_device_time(row: str) -> None:
+    """Since torch 2.14 `overhead` rows carry that of the op they delay; annotations of the device may have one too."""
+    without, linked = two_steps().linked(), two_steps(row).linked()
+    differing = [
+        analysis.name for analysis in ANALYSES if not analysis.answer(linked).equals(analysis.answer(without))
+    ]
+    assert differing == ["user_annotations"] * (row == "gpu_user_annotation")
+    # They are rows of it, and add to those of no other.
+    annotations = user_annotations(linked).filter(pl.col("name") == "forward")
+    assert annotations.equals(user_annotations(without).filter(pl.col("name") == "forward"))
+    assert linked.coverage == without.coverage
+    assert tracebraid.metrics(linked).equals(tracebraid.metrics(without))
+    paths = [tracebraid.critical_path(one, replays=0).segments for one in (linked, without)]
+    assert paths[0].equals(paths[1])
 
 
 def test_very_large_copies_have_a_bandwidth() -> None:

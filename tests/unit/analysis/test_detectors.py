@@ -257,6 +257,16 @@ def test_ranks_that_take_turns_to_compute_more_are_no_imbalance() -> None:
     assert rank_imbalance(linked(job)).is_empty()
 
 
+@pytest.mark.parametrize(("more_ns", "is_uneven"), [(300_000, False), (1_000_000, True)])
+def test_equal_work_may_take_some_ranks_a_little_longer(more_ns: int, is_uneven: bool) -> None:
+    job = PlannedJob(2)
+    with job.step(1):
+        job.compute(10_000_000, name="gemm")
+        job.compute(more_ns, ranks=[1], name="gemm")
+        job.collective()
+    assert rank_imbalance(linked(job)).is_empty() != is_uneven
+
+
 @pytest.mark.slow
 def test_missing_ranks_and_no_collectives_give_no_error() -> None:
     job = PlannedJob(4)

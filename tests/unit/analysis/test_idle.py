@@ -193,7 +193,7 @@ def test_a_gap_is_by_host_by_kernel_or_other() -> None:
         ("7", "other", 40_000, 1),
     ]
     shares = stream_idle(linked).get_column("share").to_list()
-    assert shares == [28 / 70, 2 / 70, 40 / 70]
+    assert shares == pytest.approx([28 / 70, 2 / 70, 40 / 70])
 
 
 def test_the_spread_of_gaps() -> None:

@@ -188,8 +188,8 @@ def test_blame_is_summed_by_a_single_column() -> None:
     columns = ("op", "annotation", "host_activity", "idle_ns", "count", "longest_ns", "share")
     idle_ns = 70_000 + CALL_NS + LATENCY_NS
     assert idle_blame(linked, by="op").select(columns).rows() == [
-        ("aten::a", None, None, 50_000, 1, 50_000, 50_000 / idle_ns),
-        ("aten::b", None, None, 20_000, 1, 20_000, 20_000 / idle_ns),
+        ("aten::a", None, None, 50_000, 1, 50_000, pytest.approx(50_000 / idle_ns)),
+        ("aten::b", None, None, 20_000, 1, 20_000, pytest.approx(20_000 / idle_ns)),
     ]
     for by, rows in (
         ("annotation", [("backward", 40_000), ("forward", 30_000)]),
@@ -299,6 +299,19 @@ def test_between_ops_the_host_is_in_python_or_waits_for_data() -> None:
     assert idle_blame(linked).get_column("frame").to_list() == ["train.py(5): step"] * 2
     row = idle_gaps(linked).to_dicts()[0]
     assert (row["device"], row["next_name"], row["next_call"]) == ("cpu", "aten::mm", None)
+
+
+def test_idle_time_is_blamed_on_the_line_that_runs_where_the_trace_tells_it() -> None:
+    scene, host = host_scene(devices=[])
+    host.run("aten::mm", 10_000)
+    with host.frame("train.py(5): step", called_from="train.py:30"):
+        for line, ns in ((8, 3_000), (9, 4_000), (9, 5_000)):
+            with host.frame("<built-in function sleep>", ns, f"train.py:{line}"):
+                pass
+        host.spend(7_000)
+    host.run("aten::mm", 10_000)
+    found = idle_blame(scene.linked(), by="frame").select("frame", "idle_ns").rows()
+    assert found == [("train.py(9): step", 9_000), ("train.py(5): step", 7_000), ("train.py(8): step", 3_000)]
 
 
 def test_an_op_on_any_thread_keeps_the_host_busy() -> None:

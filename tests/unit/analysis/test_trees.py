@@ -91,6 +91,41 @@ def test_a_backward_op_on_a_thread_without_frames_has_the_line_of_its_forward_op
     assert found[other.event_id] is None
 
 
+@pytest.mark.parametrize(
+    ("frames", "site"),
+    [
+        ([("<built-in function relu>", "net.py:9")], "net.py(9): forward"),
+        ([("torch/x.py(1): f", "net.py:9"), ("<built-in function g>", "torch/x.py:2")], "net.py(9): forward"),
+        (
+            [("net.py(9): <listcomp>", "net.py:9"), ("<built-in function g>", "net.py:10")],
+            "net.py(9): forward",
+        ),
+        ([("net.py(20): inner", "net.py:9"), ("<built-in function g>", "net.py:21")], "net.py(21): inner"),
+        ([], "net.py(7): forward"),
+        ([("<built-in function g>", "")], "net.py(7): forward"),
+        ([("<built-in function g>", "other.py:9")], "net.py(7): forward"),
+        ([("<built-in function g>", "no line")], "net.py(7): forward"),
+    ],
+)
+def test_the_line_is_that_of_the_call_where_the_trace_tells_it(
+    frames: list[tuple[str, str]], site: str
+) -> None:
+    """On other threads too: a backward op has the line of its forward op."""
+    scene = Scene(devices=())
+    host, autograd = scene.thread(), scene.thread()
+    with ExitStack() as stack:
+        stack.enter_context(host.frame("train.py(3): main", called_from="train.py:40"))
+        stack.enter_context(host.frame("net.py(7): forward", 1, "train.py:5"))
+        for name, called_from in frames:
+            stack.enter_context(host.frame(name, 1, called_from))
+        forward = stack.enter_context(host.op("aten::mm", 2, sequence=1))
+    autograd.until(host.now)
+    with autograd.backward("MmBackward0", forward, host, 1) as backward:
+        pass
+    found = sites(scene.linked())
+    assert found[forward.event_id] == found[backward.event_id] == site
+
+
 def test_old_traces_have_the_stack_with_the_op() -> None:
     stacks = [f"{TORCH};{MODULE};net.py(30): forward;train.py(5): main", MODULE, ""]
     events = [op(f"op {i}", 20 * i, 10, Call_stack=stack) for i, stack in enumerate(stacks)]

@@ -189,7 +189,9 @@ def members(rows: list[tuple[int, bool, bool]]) -> pl.DataFrame:
     """Members by collective, and whether each sends and receives."""
     found = pl.DataFrame(rows, schema=["collective", "sends", "receives"], orient="row")
     return found.with_row_index("activity").with_columns(
-        pl.col("activity").cast(pl.Int64), tolerance_ns=pl.lit(TOLERANCE_NS)
+        pl.col("activity").cast(pl.Int64),
+        tolerance_ns=pl.lit(TOLERANCE_NS),
+        issuer=pl.col("activity").cast(pl.Int64),
     )
 
 
@@ -223,6 +225,15 @@ def test_who_arrives_and_who_waits(
     assert found.clamped == sum(
         not waited and receives for waited, (_, _, receives) in zip(waits, rows, strict=True)
     )
+
+
+def test_a_send_that_was_recorded_after_it_was_received_arrived_with_its_op() -> None:
+    """Of gloo, whose range of a send may begin when the bytes are there already: the receiver has waited for it."""
+    pair = members([(0, True, False), (0, False, True)]).with_columns(issuer=pl.Series([2, 1]))
+    found = arrivals(pair, np.array([100, 110, 10, 90, 80, 120]))
+    assert found.members.get_column("arriving").to_list() == [2, 1]
+    assert (found.arrives.tolist(), found.waits.tolist()) == ([True, False], [False, True])
+    assert (found.arrival_ns.tolist(), found.clamped, len(found.contradicted)) == ([80], 0, 0)
 
 
 def test_a_collective_that_times_contradict_is_left_out_and_the_others_stay() -> None:
@@ -298,13 +309,13 @@ def test_a_rank_that_is_no_longer_late_saves_that_time_on_both(graph: Dependency
     assert np.abs((before - after)[ends] - 3 * LATE_NS).max() <= 3_000
 
 
-def beside_gloo() -> tuple[Scene, Thread, Planted, Planted]:
-    """A collective that an op requests, and a thread of gloo runs from 8 to 108 µs."""
+def beside_gloo(range_ns: int = 100_000) -> tuple[Scene, Thread, Planted, Planted]:
+    """A collective that an op requests, and a thread of gloo runs from 8 µs on."""
     scene, host = host_scene(devices=[])
     backend = scene.thread("pt_gloo_runner")
     requested = host.run("c10d::allreduce_", 5_000)
     backend.until(8_000)
-    with backend.annotation("gloo:all_reduce", 100_000) as ranged:
+    with backend.annotation("gloo:all_reduce", range_ns) as ranged:
         pass
     return scene, host, requested, ranged
 
@@ -325,6 +336,30 @@ def test_an_op_that_waits_ends_when_communication_does(name: str) -> None:
     waits = graph.edges[graph.edges.kind == EdgeKind.COMMUNICATION_WAIT]
     assert graph.times_ns[waits.before].tolist() == graph.times_ns[waits.after].tolist() == [ranged.end]
     assert graph.edges.work_ns[graph.edges.kind == EdgeKind.HOST].sum() == 105_000
+
+
+@pytest.mark.parametrize("late_ns", [0, 200_000, 2_000_000])
+def test_a_thread_that_resumes_before_the_end_is_noted_has_waited(late_ns: int) -> None:
+    """Work is done before its thread gets to note it: on a busy machine another thread runs first."""
+    scene, host, _, ranged = beside_gloo(10_000_000)
+    host.until(ranged.end - late_ns)
+    resumed = host.run("aten::mm", 3_000_000)
+    graph = rank_graph(scene.linked())
+    waits = graph.edges[graph.edges.kind == EdgeKind.COMMUNICATION_WAIT]
+    assert graph.times_ns[waits.before].tolist() == graph.times_ns[waits.after].tolist() == [resumed.ts]
+
+
+def test_a_thread_that_resumed_for_another_range_has_not_waited_for_the_later_one() -> None:
+    scene, host, _, ranged = beside_gloo(10_000_000)
+    other = scene.thread("pt_gloo_runner")
+    host.run("c10d::allreduce_", 5_000)
+    other.until(20_000)
+    with other.annotation("gloo:all_reduce", 11_000_000) as later:
+        pass
+    host.until(ranged.end + 20_000)
+    host.run("aten::mm", 3_000_000)
+    graph = rank_graph(scene.linked())
+    assert later.end in graph.times_ns.tolist()
 
 
 def test_a_range_starts_after_the_op_that_requested_it() -> None:

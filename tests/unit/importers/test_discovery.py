@@ -473,6 +473,15 @@ def test_an_nsys_report_that_was_not_exported_is_said(tmp_path: Path) -> None:
         find_rank_files(job)
 
 
+def test_a_timeline_of_perfetto_is_refused_by_name(tmp_path: Path) -> None:
+    """As torch's `cupti_monitor` writes it: packets."""
+    job = put(tmp_path, {"trace.pftrace": "\n\x20P\x02h\x01\x0f\x05\x01b\x20\n\x0e\x08\x01\x12\nannotation"})
+    for path in (job, job / "trace.pftrace"):
+        with pytest.raises(InputError, match="this is a timeline of Perfetto") as raised:
+            find_rank_files(path)
+        assert raised.value.path == str(job / "trace.pftrace")
+
+
 def test_five_hundred_ranks_are_found_without_opening_a_file(tmp_path: Path) -> None:
     job = put(tmp_path, {"kineto_trace_0.json": "no trace at all"})
     for rank in range(1, 512):

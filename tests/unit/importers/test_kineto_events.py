@@ -12,7 +12,7 @@ import pytest
 from tests.builders import Json, call, complete, flow, kernel, kineto_text, op, write
 from tests.unit.importers.reading import rows, timeline_of, timeline_of_bytes
 from tracebraid import link
-from tracebraid.analyses import breakdown, kernels, ops
+from tracebraid.analyses import breakdown, copies, kernels, ops
 from tracebraid.importers.kineto.decode import phases_of, read_events
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME, Category, Work, categories_of
 from tracebraid.model.column import Column, Kind, Table
@@ -382,6 +382,55 @@ def test_host_events_of_an_unknown_category_are_said_but_are_no_device_work(tmp_
     timeline = timeline_of(tmp_path, [op("x", 0, 5), complete("y", "my_tool", 1, 2, 1, 1)])
     assert "category-unknown" in codes(timeline)
     assert "device-work-unread" not in codes(timeline)
+
+
+def test_nodes_of_graphs_that_are_no_device_work_are_known(tmp_path: Path) -> None:
+    """As torch's `cupti_monitor` writes events and host functions of CUDA graphs; their arguments stay reachable."""
+    nodes = [kernel(cat, 10, 5, 1, cat=cat, stream=7) for cat in ("graph_event_node", "graph_host_node")]
+    timeline = timeline_of(tmp_path, [op("x", 0, 5), *nodes])
+    assert codes(timeline) == []
+    assert not timeline.has_device
+    assert (1, "stream", "7") in timeline.tables["extra_args"].rows()
+
+
+@pytest.mark.parametrize(
+    ("args", "name", "row"),
+    [
+        (("HtoD", "pinned", "device"), "Memcpy HtoD (Pinned -> Device)", ("HtoD", "Pinned", "Device")),
+        (("DtoH", "device_static", None), "Memcpy DtoH", ("DtoH", None, None)),
+        (("DtoD", "device_static", "device"), "Memcpy DtoD (Device Static -> Device)", None),
+        ((9, "unknown", "device"), "Memcpy", (None, None, None)),
+        ((None, "pinned", "device"), "Memcpy", (None, None, None)),
+    ],
+)
+def test_copies_that_only_their_arguments_describe_are_named_as_kineto_names_them(
+    tmp_path: Path, args: tuple[Any, ...], name: str, row: tuple[Any, ...] | None
+) -> None:
+    """As torch's `cupti_monitor` writes them; another copy beside it keeps its name."""
+    keys = ("copy kind", "src kind", "dst kind")
+    known = {key: value for key, value in zip(keys, args, strict=True) if value is not None}
+    copy = kernel("Memcpy", 10, 5, 1, cat="gpu_memcpy", bytes=400)
+    copy["args"] |= known
+    other = kernel("Memcpy DtoH (Device -> Pageable)", 20, 5, 2, cat="gpu_memcpy", bytes=400)
+    timeline = timeline_of(tmp_path, [op("x", 0, 5), copy, other])
+    assert timeline.events.get_column("name").cast(str).to_list() == ["x", name, other["name"]]
+    found = copies(link(None, timeline)).filter(pl.col("source").is_null() | (pl.col("source") != "Device"))
+    if row is not None:
+        assert found.select("direction", "source", "target").rows() == [row]
+    assert {key for _, key, _ in timeline.tables["extra_args"].rows()} == set(known)
+
+
+def test_new_arguments_of_kernels_stay_reachable(tmp_path: Path) -> None:
+    more: Json = {
+        "channel": 3,
+        "channel_type": 1,
+        "priority": -5,
+        "occupancy": {"theoretical": 0.5, "limiter": "regs"},
+    }
+    timeline = timeline_of(tmp_path, [op("x", 0, 5), kernel("k", 10, 5, 1, **more)])
+    assert timeline.device_work.get_column("priority").to_list() == [-5]
+    found = {key: json.loads(value) for _, key, value in timeline.tables["extra_args"].rows()}
+    assert found == {key: value for key, value in more.items() if key != "priority"}
 
 
 @pytest.mark.parametrize("cat", ["kernel", "Kernel"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.integration.captured import files_of, manifest_of
+from tracebraid.errors import OutputError
 from tracebraid.recorders.session.place import Place
 from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.recorders.session.settings import Settings
@@ -60,6 +61,45 @@ def test_an_empty_capture_takes_the_place_of_an_empty_one(tmp_path: Path) -> Non
     assert captured(Place(tmp_path, 0, attempt=1, replaces=True), 1) == []
     assert files_of(tmp_path) == ["manifest_0.json"]
     assert (manifest_of(tmp_path)["attempt"], manifest_of(tmp_path)["steps_seen"]) == (1, 1)
+
+
+def in_code(folder: Path, steps: int) -> dict[str, Any]:
+    """A loop that the program captures itself: the manifest that is left."""
+    with Capture(
+        Settings(str(folder), Schedule(0, 1, 0, 2), calibrate=False), warn=lambda _: None
+    ) as capture:
+        for _ in range(steps):
+            torch.ones(2) + 1
+            capture.step()
+    return manifest_of(folder)
+
+
+def test_a_capture_in_the_code_takes_the_place_of_that_of_an_attempt_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for attempt in (0, 1):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", str(attempt))
+        assert in_code(tmp_path, 4)["attempt"] == attempt
+        assert files_of(tmp_path) == PAIR
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "2")
+    assert in_code(tmp_path, 1)["attempt"] == 1
+
+
+@pytest.mark.parametrize(
+    ("attempt", "parent"),
+    [("1", ""), ("0", ""), ("", ""), ("2", "7 1")],
+    ids=["same", "before", "none", "other"],
+)
+def test_a_capture_in_the_code_refuses_files_of_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, attempt: str, parent: str
+) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")
+    in_code(tmp_path, 4)
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+    if parent:
+        monkeypatch.setattr("tracebraid.recorders.session.manifest.parent", lambda: parent)
+    with pytest.raises(OutputError):
+        in_code(tmp_path, 4)
 
 
 def test_without_a_place_nothing_is_left(tmp_path: Path) -> None:

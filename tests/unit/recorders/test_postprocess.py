@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tracebraid.recorders.postprocess.edits import (
     apply_edits,
     escape_names,
     first_error,
+    mapped,
     merged,
     own_files,
     own_frames,
@@ -119,9 +121,16 @@ def et(*names: str) -> bytes:
     return ('{\n  "nodes": [\n' + ",\n".join(nodes) + "\n  ]\n}\n").encode()
 
 
+ARROW = (
+    '  {\n    "ph": "s", "id": 1, "pid": 1, "tid": 1, "ts": 1,\n    "cat": "fwdbwd", "name": "fwdbwd"\n  },\n'
+)
+
+
 def kineto(*names: str) -> bytes:
+    """Events as Kineto prints them, names as they are, each after an arrow."""
     events = (
-        f'  {{\n    "ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 1, "tid": 1,\n    "ts": 1, "dur": 1\n  }}'
+        f'{ARROW}  {{\n    "ph": "X", "cat": "cpu_op", "name": "{name}", "pid": 1, "tid": 1,\n'
+        '    "ts": 1, "dur": 1\n  }'
         for name in names
     )
     return ('{\n  "traceEvents": [\n' + ",\n".join(events) + "\n  ]\n}\n").encode()
@@ -130,7 +139,7 @@ def kineto(*names: str) -> bytes:
 def mended_names(text: bytes, kind: str, never_escaped: bool = False) -> list[str]:
     edits, _ = escape_names(text, kind, never_escaped)
     whole = json.loads(b"".join(apply_edits(text, edits)))
-    return [one["name"] for one in (whole["nodes"] if kind == "et" else whole["traceEvents"])]
+    return [one["name"] for one in whole["nodes" if kind == "et" else "traceEvents"] if one.get("ph") != "s"]
 
 
 @given(st.lists(NAMES, min_size=1, max_size=5))
@@ -276,3 +285,14 @@ def test_files_are_known_by_their_path_and_by_that_below_the_folders_of_imports(
 def test_edits_inside_of_what_goes_are_left_out() -> None:
     removal, inside, before = Edit(5, 20, b""), Edit(7, 9, b"x"), Edit(1, 3, b"y")
     assert merged([before, inside], [removal]) == [before, removal]
+
+
+def test_what_fails_while_a_trace_is_edited_is_the_error_itself(tmp_path: Path) -> None:
+    """The edited text has views of the mapped file, which the traceback keeps."""
+    (tmp_path / "part").write_bytes(b"text")
+
+    def fail(edited: Iterator[memoryview | bytes]) -> None:
+        raise OSError(f"{next(edited)!r}: disk full")
+
+    with pytest.raises(OSError, match="disk full"), mapped(tmp_path / "part") as text:
+        fail(apply_edits(text, []))

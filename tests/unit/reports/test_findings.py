@@ -28,9 +28,14 @@ from tracebraid.validation.advice import diagnose
 
 
 def rank(
-    number: int = 0, linked: int = 4, window: str = "", et: str | None = "in/et.json", gpu: int = 0
+    number: int = 0,
+    linked: int = 4,
+    window: str = "",
+    et: str | None = "in/et.json",
+    gpu: int = 0,
+    nodes: int = 5,
 ) -> CheckedRank:
-    counts = (Count(4, linked, {}), Count(5, linked, {}), Count(gpu, gpu, {}))
+    counts = (Count(4, linked, {}), Count(nodes, linked, {}), Count(gpu, gpu, {}))
     coverage = Coverage(*counts, (gpu, gpu), (), et is not None)
     return CheckedRank(number, window, et, "in/kineto.json", ("ProfilerStep#3", "ProfilerStep#5"), coverage)
 
@@ -109,7 +114,7 @@ def test_a_name_in_a_finding_cannot_break_its_line_or_steer_a_terminal() -> None
 @pytest.mark.parametrize(
     ("codes", "text"),
     [
-        ([], "it links; no problems"),
+        ([], "it links; no problems found"),
         (["no-steps"], "it links; 1 note"),
         (["parents-differ", "base-time", "no-steps"], "it links; 2 warnings, 1 note"),
         (["no-overlap", "no-et", "no-steps"], "it links, but it is not sound; 2 errors, 1 note"),
@@ -117,8 +122,21 @@ def test_a_name_in_a_finding_cannot_break_its_line_or_steer_a_terminal() -> None
 )
 def test_the_verdict_is_one_line_with_counts(codes: list[str], text: str) -> None:
     assert (
-        verdict(checked(rank(), findings=[Finding(FindingCode.of(code)) for code in codes])) == f"job: {text}"
+        verdict(checked(rank(nodes=4), findings=[Finding(FindingCode.of(code)) for code in codes]))
+        == f"job: {text}"
     )
+
+
+@pytest.mark.parametrize(
+    ("linked", "text"),
+    [((4, 4), "it links; no problems found"), ((4, 3), "it links, 87.5 % of 8 nodes; no problems found")],
+)
+def test_the_verdict_says_how_many_nodes_of_all_ranks_have_no_event(
+    linked: tuple[int, ...], text: str
+) -> None:
+    """`check` and `capture` say it by this sentence."""
+    ranks = [rank(number, linked=count, nodes=4) for number, count in enumerate(linked)]
+    assert verdict(checked(*ranks)) == f"job: {text}"
 
 
 def test_the_data_of_a_check_has_everything() -> None:

@@ -421,6 +421,15 @@ def test_steps_of_a_process_that_was_killed_are_a_lower_bound(ended_by: str | No
     assert said in line
 
 
+def test_what_ended_a_process_and_how_often_it_was_started_anew_are_told() -> None:
+    first = Recorded(0, (7,), 13, "optimizer", "SGD", None, ended_by="RuntimeError")
+    again = replace(first, folder="process_1", ended_by="end", attempt=1)
+    own, other = recorded_texts([first, again, replace(again, rank=1)], None)
+    assert "recorded step 7 of 13, ended by RuntimeError, counted" in own
+    assert "restart" not in own
+    assert "2 ranks recorded step 7 of 13, after 1 restart, counted" in other
+
+
 def test_a_step_that_was_interrupted_is_one_of_those_that_were_seen() -> None:
     (line,) = recorded_texts([Recorded(0, (7, 8), 8, "step()", "", None, ended_by="ValueError")], None)
     assert "recorded steps 7 to 8 of 9" in line

@@ -155,6 +155,26 @@ def test_without_a_change_it_says_what_to_do_next(cause: str, name: str, expecte
     assert expected in " ".join(verdict(judged))
 
 
+@pytest.mark.parametrize("has_items", [False, True])
+def test_no_change_is_claimed_only_of_what_was_looked_for(has_items: bool) -> None:
+    (scene,) = PATTERNS["host-work"].scenes
+    advice = tracebraid.advise(scene.linked())
+    row = {"step": "1", "cause": "host", "name": "train.py(3): step", "ns": 100, "share": 1.0}
+    judged = replace(
+        advice,
+        items=advice.items.head(int(has_items)),
+        accounting=ACCOUNTING.conform(pl.DataFrame([row]), fill_missing=True),
+        lacks={
+            "tiny-ops": dict.fromkeys(advice.ranks, (Need.STACKS,)),
+            "item-sync": dict.fromkeys(advice.ranks, (Need.DEVICE_WORK,)),
+        },
+    )
+    said = " ".join(verdict(judged))
+    assert "found that would save" in said
+    assert f"Not looked for: 1 of {len(advice.detectors)} causes, because {Need.STACKS.missing}." in said
+    assert "Not looked for" not in " ".join(verdict(replace(judged, lacks={})))
+
+
 def test_a_step_of_which_nothing_is_recorded_saves_nothing() -> None:
     scene, host = host_scene()
     for number in range(4):

@@ -104,7 +104,7 @@ def test_what_describes_a_rank_holds_together(store: Path, case: str) -> None:
     assert caught.value.path == str(path)
 
 
-@pytest.mark.parametrize("text", [b"[" * 100_000, b"", b"{", b"\xff", b"9" * 5000, b'{"format":2}', b"[]"])
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"", b"{", b"\xff", b"9" * 5000, b'{"format":3}', b"[]"])
 def test_a_manifest_that_is_no_json_of_a_store_is_refused(store: Path, text: bytes) -> None:
     write(store / "store.json", text)
     with pytest.raises(InputError, match="damaged") as caught:

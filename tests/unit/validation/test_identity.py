@@ -15,6 +15,7 @@ from tests.unit.validation.made import EVENTS, NODES, codes, lay, ran, step
 from tracebraid import check
 from tracebraid.importers.discovery import size_beside
 from tracebraid.model.finding import Finding
+from tracebraid.model.finding_code import FindingCode
 from tracebraid.validation.identity import identity_findings
 from tracebraid.validation.manifest import leftover_findings, manifest_findings
 
@@ -263,13 +264,22 @@ def test_more_steps_are_advised_where_nothing_stopped_the_loop(
         ({}, False),
         ({"cat": "user_annotation"}, True),
         ({"cat": "user_annotation", "name": "gloo:all_reduce"}, False),
+        ({"cat": "user_annotation", "name": "ProfilerStep#1"}, False),
     ],
-    ids=["op", "annotation", "backend"],
+    ids=["op", "annotation", "backend", "step"],
 )
 def test_advice_about_annotations_comes_where_the_program_opened_them(shown: Json, advised: bool) -> None:
     still_open = {**ran("after", 600, 100, 13, finished="false"), **shown}
     unfinished = [one for one in found([*EVENTS[:-1], still_open]) if one.code == "op-unfinished"]
     assert ["annotations of your own" in one.advice for one in unfinished] == [advised]
+
+
+def test_an_open_step_of_another_profiler_is_reported_once() -> None:
+    """It is among the steps of another profiler, and nothing that the program could end."""
+    step = ran("ProfilerStep#1", 100, 600, 10, cat="user_annotation")
+    other = {**ran("ProfilerStep#39", 200, 500, 13, finished="false"), "cat": "user_annotation"}
+    codes = [one.code for one in found([{**step, "cat": "user_annotation"}, other, *EVENTS[1:]])]
+    assert FindingCode.OP_UNFINISHED not in codes
 
 
 @pytest.mark.parametrize("code", ["execution-trace-unfinished", "execution-trace-empty"])

@@ -13,8 +13,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-from typer.main import get_command
-
 from tools.fuzz.calls.commands import odd_text, require, run_command
 from tools.fuzz.model import Call, FailureError
 from tracebraid.cli.commands import app
@@ -44,7 +42,7 @@ class _Command:
 @cache
 def _commands() -> tuple[_Command, ...]:
     """All commands, those of groups too."""
-    return tuple(_of_group(get_command(app), ()))
+    return tuple(_of_group(app, ()))
 
 
 def _of_group(group: Any, words: tuple[str, ...]) -> Iterator[_Command]:

@@ -11,17 +11,15 @@ import unicodedata
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 from unittest import mock
 
 import polars as pl
-from typer.main import get_command
 
 import tracebraid
 from tools.fuzz.model import Call, FailureError, FailureKind
-from tracebraid.cli.commands import app
+from tracebraid.cli.commands import answer
 from tracebraid.cli.output import say_error
 from tracebraid.errors import TracebraidError
 
@@ -84,7 +82,7 @@ def run_command(*arguments: object, stdin: bytes = b"") -> Ended:
     ):
         os.environ.pop("COLUMNS", None)
         try:
-            _tracebraid().main(list(map(str, arguments)), prog_name="tracebraid")
+            answer(list(map(str, arguments)))
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
         except TracebraidError as error:
@@ -95,12 +93,6 @@ def run_command(*arguments: object, stdin: bytes = b"") -> Ended:
     if refused is not None:
         raise refused
     return ended
-
-
-@cache
-def _tracebraid() -> Any:
-    """The group of the commands: made once, as it reads the docstrings of all."""
-    return get_command(app)
 
 
 def _text(stream: io.TextIOWrapper) -> str:
@@ -117,7 +109,7 @@ def _judge(arguments: tuple[object, ...], ended: Ended) -> None:
         raise FailureError(FailureKind.INVALID_OUTPUT, f"exit code {ended.code} without a word")
     if "Traceback (most recent call last)" in ended.output + ended.messages:
         raise FailureError(FailureKind.FOREIGN_EXCEPTION, (ended.output + ended.messages)[-400:])
-    # Typer sets choices that are missing in lines of their own, behind a tab.
+    # Click sets choices that are missing in lines of their own, behind a tab.
     unsteering(ended.messages.replace("\n\t", "\n"))
     goes_into_file = not {"-o", "--output"}.isdisjoint(arguments)
     if "--json" in arguments and (ended.output or not (ended.code or goes_into_file)):

@@ -102,6 +102,9 @@ _SENTENCES = {
 }
 _BY_CHANCE = 3
 """A rank computes more if it is late by so many times as much as the median rank: each is late at times."""
+LEAST_SHARE = 0.05
+"""How far the most compute is above the mean of the ranks, or of the stages of a step, as a share of it, for an
+imbalance: devices of one kind differ by 2 to 3 % on the same work."""
 _APART = 0.2
 """From this share of a rank's lateness on, computing and other causes are told apart."""
 _BY_NAMES = 0.5
@@ -160,17 +163,22 @@ def _late(ranks: LinkedRanks) -> pl.DataFrame:
     found = found.with_columns(computes.alias("computes"), late_ns.alias("late_ns"))
     return (
         found.join(members, on="collective", how="left", maintain_order="left")
-        .filter(~pl.col("computes") | (pl.col("late_ns") >= _BY_CHANCE * _by_chance_ns(found, ranks)))
+        .filter(~pl.col("computes") | (pl.col("late_ns") >= _uneven_ns(found, ranks)))
         .join(_subjects(found), on=["rank", "computes"], how="left", maintain_order="left")
         .select("rank", "event_id", "lateness_ns", "members", "computes", "subject")
     )
 
 
-def _by_chance_ns(late: pl.DataFrame, ranks: LinkedRanks) -> int:
-    """By how much a rank is late that computes as much as the others: the lower median over all ranks."""
+def _uneven_ns(late: pl.DataFrame, ranks: LinkedRanks) -> float:
+    """From which lateness on a rank computes more than the others.
+
+    Each is late at times: as the lower median over all ranks is. Equal work takes some ranks a little longer.
+    """
     totals = late.group_by("rank").agg(pl.col("lateness_ns").sum()).get_column("lateness_ns").to_list()
     every = sorted([*totals, *[0] * (ranks.ranks.height - len(totals))])
-    return int(every[(len(every) - 1) // 2]) if every else 0
+    by_chance_ns = every[(len(every) - 1) // 2] if every else 0
+    compute_ns = int(ranks.of(step_compute).get_column("compute_ns").sum())
+    return max(_BY_CHANCE * by_chance_ns, LEAST_SHARE * compute_ns / max(ranks.ranks.height, 1))
 
 
 def _computing(ranks: LinkedRanks) -> list[str]:
@@ -222,7 +230,7 @@ RANKS_DETECTOR = JobDetector(
     " experts. If the work is equal, look for a slow device: its clocks, temperature and "
     "neighbours",
     rank_imbalance,
-    (collective_sites, rank_segments),
+    (collective_sites, rank_segments, step_compute),
     generality=2,
     change_with=_IN_PIPELINE,
     removes=Removal.RANK,
@@ -234,15 +242,12 @@ LATE_DETECTOR = JobDetector(
     "Look for what only that rank does (reading, logging, saving, garbage collection), and for a "
     "slow host: `tracebraid analyze late_arrivals` lists each collective",
     late_for_another_reason,
-    (collective_sites, rank_segments),
+    (collective_sites, rank_segments, step_compute),
     generality=2,
     removes=Removal.RANK,
 )
 
 
-LEAST_SHARE = 0.05
-"""How far the most compute of a step is above the mean of the stages, as a share of it, for an imbalance: devices of
-one kind differ by 2 to 3 % on the same work."""
 MICROBATCHES_PER_STAGE = 4
 """So many leave a fifth of the step to bubbles in GPipe and 1F1B (Narayanan et al., SC 2021: (stages - 1) of
 (microbatches + stages - 1))."""

@@ -218,7 +218,7 @@ def costs_of_ops(linked: LinkedTrace) -> pl.DataFrame:
     needs=(Need.HOST_OPS,),
     uses=(Need.SHAPES_OF_EITHER, Need.DEVICE_WORK),
     shown="name device_ns host_ns count flops family",
-    when_empty="nothing is computed again in a backward pass",
+    when_empty="no op in a backward pass has a sequence number of its own, as those that run again have",
 )
 def recomputation(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
     """What does activation checkpointing recompute?

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.device import COMPILING
 from tracebraid.analysis.flames import stack_paths
-from tracebraid.analysis.host.host_trees import host_names, host_ops, with_forward
+from tracebraid.analysis.host.host_trees import (
+    Places,
+    host_names,
+    host_ops,
+    lines_of_calls,
+    places_of,
+    with_forward,
+)
 from tracebraid.analysis.time.breakdown import Cover, cover_of
 from tracebraid.model.capture_facts import GARBAGE
 from tracebraid.model.category import Role, categories_of
@@ -265,6 +272,7 @@ class Surroundings:
         annotation: innermost annotation that is no step.
         module: innermost call of an nn.Module; of the backward pass that of the forward op.
         frame: innermost Python function of the user's (`model.user_frame`); where there is none, the innermost of all.
+        place: the line in that function, as a number of `frame_places`.
     """
 
     op: _Ints
@@ -272,6 +280,7 @@ class Surroundings:
     annotation: _Ints
     module: _Ints
     frame: _Ints
+    place: _Ints
 
 
 def surroundings(linked: LinkedTrace) -> Surroundings:
@@ -293,7 +302,6 @@ def _surroundings(linked: LinkedTrace) -> Surroundings:
         linked, lambda names: names.select(is_step_name(pl.col("name"), linked.annotation).alias("is_step"))
     )
     op = nearest_or_none(linked, found["is_op"])
-    frame = nearest_or_none(linked, found["is_user_frame"])
     module = nearest_or_none(linked, found["is_module"])
     if found["is_module"].any():
         module = np.r_[with_forward(linked, module[:-1]), NO_ROW]
@@ -304,8 +312,31 @@ def _surroundings(linked: LinkedTrace) -> Surroundings:
         # A function may go on behind an annotation in which it began.
         np.r_[host_ops(linked).nearest(found["is_annotation"] & ~step["is_step"]), NO_ROW],
         module,
-        np.where(frame >= 0, frame, nearest_or_none(linked, found["is_frame"])),
+        _frames(linked),
+        np.r_[frame_places(linked).number, NO_ROW],
     )
+
+
+def _frames(linked: LinkedTrace) -> _Ints:
+    user, every = (nearest_or_none(linked, kinds(linked)[of]) for of in ("is_user_frame", "is_frame"))
+    found: _Ints = np.where(user >= 0, user, every)
+    return found
+
+
+def frame_places(linked: LinkedTrace) -> Places:
+    """The line of a user's function in which each row of `host_tree` is; else of the innermost function of all."""
+    return linked.derived(_frame_places)
+
+
+def _frame_places(linked: LinkedTrace) -> Places:
+    return places_of(linked, _frames(linked)[:-1])
+
+
+def names_of_places(linked: LinkedTrace, numbers: _Ints) -> pl.Series:
+    """The names of some places, by their numbers, as categoricals; null for -1."""
+    names = frame_places(linked).names.cast(pl.Categorical())
+    found: pl.Series = names.gather(pl.Series(numbers).set(pl.Series(numbers < 0), None))
+    return found
 
 
 BETWEEN_FRAMES = " > "
@@ -346,6 +377,12 @@ def _user_frames(linked: LinkedTrace) -> pl.Series:
     path = np.r_[paths.path, NO_ROW][number[frame[:-1]]]
     found: pl.Series = table.gather(pl.Series(path).set(pl.Series(path) < 0, None))
     return found
+
+
+def user_lines(linked: LinkedTrace) -> pl.Series:
+    """The line in the innermost of `user_frames` that calls what leads to each row; null: unknown."""
+    lines = lines_of_calls(linked, nearest_or_none(linked, kinds(linked)["is_user_frame"])[:-1])
+    return pl.Series("line", lines).set(pl.Series(lines < 0), None)
 
 
 class HostWork(Enum):

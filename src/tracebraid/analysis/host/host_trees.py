@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
@@ -10,9 +12,9 @@ from tracebraid.analysis.device import event_columns
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import nearest_rows
+from tracebraid.model.name_rules import nearest_ancestors, nearest_rows
 from tracebraid.model.op_tree import OpTree, op_tree
-from tracebraid.model.user_frame import is_line_frame, is_user_frame
+from tracebraid.model.user_frame import at_line, is_line_frame, is_user_frame
 
 
 def host_parents(linked: LinkedTrace) -> OpTree:
@@ -110,8 +112,8 @@ def call_sites(linked: LinkedTrace) -> pl.DataFrame:
     frame that has a line; of a comprehension, which has no name, the function that it is in. Frames come from the
     Python functions of the trace, in traces before 2022 from the `Call stack` of the op. A backward op on a thread
     without Python frames has the call site of its forward op, as in torch's own profiler, and what runs in it has that
-    too. The line is that of the function's `def` (of the moment, for functions that ran already when the profiler
-    started); in a `Call stack` it is that of the call.
+    too. The line is that of the call, where torch 2.14 or newer or a `Call stack` tells it; else that of the function's
+    `def` (of the moment, for functions that ran already when the profiler started).
     """
     return linked.derived(_call_sites)
 
@@ -123,15 +125,86 @@ def _call_sites(linked: LinkedTrace) -> pl.DataFrame:
     of_stacks = _of_stacks(linked)
     if not frames.any() and of_stacks.is_empty():
         return names.select("event_id", pl.lit(None, dtype=pl.String).alias("call_site"))
-    site = _frame_rows(linked, names, frames)
+    places = places_of(linked, _frame_rows(linked, names, frames))
     found = names.select("event_id").with_columns(
-        names.get_column("name").gather(np.maximum(site, 0)).cast(pl.String).set(pl.Series(site < 0), None)
+        places.names.gather(pl.Series(places.number).set(pl.Series(places.number < 0), None)).alias("name")
     )
     if not of_stacks.is_empty():
         found = found.join(of_stacks, on="event_id", how="left", maintain_order="left").with_columns(
             pl.coalesce("call_site", "name").alias("name")
         )
     return found.select("event_id", pl.col("name").alias("call_site"))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Lines of Python frames at which host events are called.
+
+    Args:
+        number: index in `names` for each row of `host_tree`; -1: none.
+        names: `file(line): function`; a frame without a line as it is.
+    """
+
+    number: _Ints
+    names: pl.Series
+
+
+def places_of(linked: LinkedTrace, frame: _Ints) -> Places:
+    """Where a frame around each row of `host_tree` calls what leads to the row; `frame` is its row, -1 for none."""
+    event = host_names(linked).get_column("name")
+    pairs = pl.DataFrame(
+        {
+            "name": event.gather(np.maximum(frame, 0)).set(pl.Series(frame < 0), None),
+            "line": lines_of_calls(linked, frame),
+        }
+    )
+    distinct = pairs.drop_nulls("name").unique(maintain_order=True).with_row_index("number")
+    number = pairs.join(distinct, on=["name", "line"], how="left", maintain_order="left").get_column("number")
+    texts = [
+        name if line < 0 else at_line(name, line)
+        for name, line in distinct.select(as_text("name"), "line").iter_rows()
+    ]
+    return Places(number.cast(pl.Int64).fill_null(-1).to_numpy(), pl.Series("name", texts, dtype=pl.String))
+
+
+def lines_of_calls(linked: LinkedTrace, frame: _Ints) -> _Ints:
+    """The line in a frame around each row of `host_tree` that calls what leads to the row; -1: unknown.
+
+    Known is that of a call of a Python function, or of a built-in one, where torch 2.14 or newer recorded it.
+    """
+    functions = linked.timeline.tables["python_functions"].drop_nulls("called_from")
+    if functions.is_empty():
+        return np.full(len(frame), -1, dtype=np.int64)
+    tree = host_parents(linked)
+    called = np.full(len(frame), -1, dtype=np.int64)
+    is_function = np.isin(tree.event_id, functions.get_column("event_id").to_numpy())
+    called[is_function] = np.searchsorted(
+        functions.get_column("event_id").to_numpy(), tree.event_id[is_function]
+    )
+    parent = np.where(tree.enclosing == np.arange(len(frame)), -1, tree.enclosing)
+    caller = nearest_ancestors(parent, called >= 0)
+    is_frame = np.zeros(len(frame), dtype=np.bool_)
+    is_frame[frame[frame >= 0]] = True
+    # The outermost function between a row and its frame, and those of frames further out.
+    call = with_forward(linked, tree.nearest((caller >= 0) & is_frame[caller] & (called >= 0)))
+    known = np.flatnonzero((call >= 0) & (frame >= 0) & (caller[call] == frame))
+    pairs = pl.DataFrame(
+        {
+            "name": host_names(linked).get_column("name").gather(frame[known]),
+            "called_from": functions.get_column("called_from").gather(called[call[known]]),
+        }
+    )
+    place = pl.col("place").struct
+    lines = (
+        pairs.unique()
+        .with_columns(as_text("called_from").str.extract_groups(r"^(?<file>.*):(?<line>\d+)$").alias("place"))
+        .filter(as_text("name").str.starts_with(pl.format("{}(", place.field("file"))))
+        .select("name", "called_from", place.field("line").cast(pl.Int64, strict=False))
+    )
+    found = np.full(len(frame), -1, dtype=np.int64)
+    line = pairs.join(lines, on=["name", "called_from"], how="left", maintain_order="left").get_column("line")
+    found[known] = line.fill_null(-1).to_numpy()
+    return found
 
 
 def _frame_rows(linked: LinkedTrace, names: pl.DataFrame, frames: NDArray[np.bool_]) -> _Ints:

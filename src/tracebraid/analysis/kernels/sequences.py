@@ -511,7 +511,7 @@ OP_KERNEL_SEQUENCES = Table(
     Family.KERNELS,
     needs=(Need.DEVICE_WORK, Need.LAUNCHES, Need.HOST_OPS),
     shown="op pattern length count device_ns op_launch_delay_ns runtime_delay_ns",
-    when_empty="no op launches work of its own",
+    when_empty="no work is joined with an op that launched it",
 )
 def op_kernel_sequences(
     linked: LinkedTrace, per_step: bool = False, with_doubtful: bool = False

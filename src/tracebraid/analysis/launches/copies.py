@@ -73,7 +73,7 @@ COPIES = Table(
     shown=(
         "kind direction source target bytes total_ns bandwidth_bytes_per_s count op host_wait awaited api"
     ),
-    when_empty="nothing is copied or filled on a device",
+    when_empty="no copy or fill of a device is in the trace",
     formula=(
         "bandwidth = bytes / time, over the copies that have both. host wait: what the API documents for "
         "such a copy; awaited: calls that returned at the copy's end or later."

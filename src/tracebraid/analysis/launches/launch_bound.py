@@ -9,7 +9,13 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.host.host_rows import events_of_rows, host_rows, names_of_rows, surroundings
+from tracebraid.analysis.host.host_rows import (
+    events_of_rows,
+    host_rows,
+    names_of_places,
+    names_of_rows,
+    surroundings,
+)
 from tracebraid.analysis.host.host_trees import host_ops
 from tracebraid.analysis.launches.launched_work import STREAM, launched_work, with_steps
 from tracebraid.analysis.launches.synchronising import synchronising_calls
@@ -48,12 +54,12 @@ def _callers(linked: LinkedTrace) -> pl.DataFrame:
         "op": op,
         "top_op": within.top_op[row],
         "annotation": within.annotation[row],
-        "frame": within.frame[row],
     }
     return calls.select(
         pl.col("event_id").alias("call_event"),
         events_of_rows(linked, op).alias("op_event"),
         *(names_of_rows(linked, rows).cast(pl.String).alias(name) for name, rows in names.items()),
+        names_of_places(linked, within.place[row]).cast(pl.String).alias("frame"),
     )
 
 

@@ -232,7 +232,7 @@ SYNC_CALLS = Table(
     uses=(Need.DEVICE_WORK, Need.LAUNCHES, Need.KNOWN_CALLS, Need.HOST_OPS, Need.STACKS, Need.SYNC_EVENTS),
     shown=("start_ns api top_op blocked_ns! host_ns waited_name waited_stream frame annotation kind"),
     picked_by=("host_ns",),
-    when_empty="no call of the host waits for a device",
+    when_empty="no call is known to wait for a device",
 )
 def sync_calls(linked: LinkedTrace) -> pl.DataFrame:
     """Which calls waited for the device, and who made them?
@@ -322,7 +322,7 @@ SYNCS = Table(
     Family.LAUNCHES,
     uses=(Need.DEVICE_WORK, Need.LAUNCHES, Need.KNOWN_CALLS, Need.HOST_OPS, Need.STACKS, Need.SYNC_EVENTS),
     shown="api top_op blocked_ns! host_ns count waits max_ns waited_name frame annotation kind",
-    when_empty="no call of the host waits for a device",
+    when_empty="no call is known to wait for a device",
     formula=(
         "blocked: from the start of the call to the end of the work that it waited for, at most its own "
         "end. Waits of several threads at once add up."

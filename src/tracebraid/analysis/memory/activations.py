@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import NO_STEP, answer
-from tracebraid.analysis.memory.blocks.blocks import blocks
+from tracebraid.analysis.memory.blocks import blocks
 from tracebraid.analysis.time.step_windows import in_order_of_steps
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, analysis
 from tracebraid.model.answers.memory import ACTIVATIONS, MemoryCategory
@@ -21,7 +21,7 @@ _KEY = ["device", "op", "module", "shape", "dtype", "size_bytes"]
     needs=(Need.ALLOCATIONS,),
     uses=(Need.MEMORY, Need.EXECUTION_TRACE, Need.MODULES, Need.STEPS),
     shown=("op size_bytes count bytes mean_lifetime_ns byte_seconds saved_byte_seconds module shape dtype"),
-    when_empty="nothing is made in a forward pass and held for backward",
+    when_empty="nothing is known to be made in a forward pass and held for backward",
     formula=(
         "Made in forward and taken by backward. byte seconds: size * lifetime, added up; saved: the part "
         "between the last forward and the first backward use."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks.blocks import memory_source, peaks, usage_by_step
+from tracebraid.analysis.memory.blocks import memory_source, peaks, usage_by_step
 from tracebraid.analysis.memory.host import device_calls
 from tracebraid.analysis.time.step_windows import step_windows
 from tracebraid.model.analysis import Family, Need, analysis

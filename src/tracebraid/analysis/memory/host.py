@@ -24,7 +24,7 @@ from tracebraid.analysis.host.host_rows import (
     nearest_or_none,
     surroundings,
 )
-from tracebraid.analysis.memory.blocks.pairing import CPU, instants
+from tracebraid.analysis.memory.pairing import CPU, instants
 from tracebraid.analysis.time.step_windows import in_order_of_steps, step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, analysis
 from tracebraid.model.answers import DOUBTFUL, RANK
@@ -353,9 +353,9 @@ ALLOCATOR_CALLS = Table(
     ALLOCATOR_CALLS,
     Family.MEMORY,
     needs=(Need.DEVICE_WORK,),
-    uses=(Need.HOST_OPS, Need.STEPS),
+    uses=(Need.KNOWN_CALLS, Need.HOST_OPS, Need.STEPS),
     shown="call count steady_count total_ns max_ns op module",
-    when_empty="the allocator asks no device for memory",
+    when_empty="no call is known to ask a device for memory",
 )
 def allocator_calls(linked: LinkedTrace, per_step: bool = False) -> pl.DataFrame:
     """Which ops make the allocator ask the device for memory?

@@ -10,7 +10,7 @@ from statistics import median
 import polars as pl
 
 from tracebraid.analysis.answering import answer
-from tracebraid.analysis.memory.blocks.blocks import blocks, usage_by_step
+from tracebraid.analysis.memory.blocks import blocks, usage_by_step
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.analysis.time.step_windows import in_windows, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Stored, analysis

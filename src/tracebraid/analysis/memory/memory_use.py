@@ -6,9 +6,9 @@ import polars as pl
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.host.host_rows import modules_of_rows, names_of_rows
-from tracebraid.analysis.memory.blocks.blocks import blocks, blocks_of_storages, memory_source, peaks, usage
-from tracebraid.analysis.memory.blocks.pairing import CPU
+from tracebraid.analysis.memory.blocks import blocks, blocks_of_storages, memory_source, peaks, usage
 from tracebraid.analysis.memory.host import NEVER, host_context
+from tracebraid.analysis.memory.pairing import CPU
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
 from tracebraid.model.analysis import Family, Need, OnPage, Rows, Stored, analysis
 from tracebraid.model.answers import DOUBTFUL, RANK, STEP
@@ -181,7 +181,7 @@ MEMORY_PEAK = Table(
     shown=(
         "peak_ns peak_bytes before_trace_bytes in_trace_bytes reserved_bytes allocations op module source"
     ),
-    when_empty="nothing is allocated in the trace",
+    when_empty="no allocation or storage of a known size is in the trace",
     formula="The first moment at which the allocated memory is largest.",
     on_page=OnPage(),
     stored=Stored.OF_FEW_EVENTS,
@@ -251,7 +251,7 @@ MEMORY_AT_PEAK = Table(
     needs=(Need.ALLOCATIONS,),
     uses=(Need.MEMORY, Need.EXECUTION_TRACE, Need.MODULES, Need.STEPS),
     shown="category bytes share count op module",
-    when_empty="nothing is allocated in the trace",
+    when_empty="no allocation or storage of a known size is in the trace",
     formula=(
         "What is alive then; the rows add up to the peak, to the byte. Categories follow from how ops use"
         " an allocation: see docs/analyses/memory."

@@ -14,8 +14,8 @@ import polars as pl
 
 from tracebraid.analysis.distributions import CONFIDENCE, exactly, student_quantile
 from tracebraid.analysis.inference.phases import token_times
-from tracebraid.analysis.memory.blocks.blocks import peaks, usage_by_step
-from tracebraid.analysis.memory.blocks.pairing import CPU
+from tracebraid.analysis.memory.blocks import peaks, usage_by_step
+from tracebraid.analysis.memory.pairing import CPU
 from tracebraid.analysis.needs import lacking_of
 from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Family, Need

@@ -169,7 +169,7 @@ RANK_WAITS = Table(
     uses=(Need.STEPS,),
     shown="waited_for waiting_ns! share count longest_ns",
     picked_by=("waiting_ns",),
-    when_empty="no rank waits for another",
+    when_empty="no rank waits for another in what was matched",
     formula=(
         "From a rank's arrival at a collective until the last rank it receives from has arrived: that "
         "rank is the one waited for."

@@ -70,7 +70,7 @@ LATE_ARRIVALS = Table(
         "lateness_ns! caused_ns! cause name time_ns others_ns type start_ns origin_rank explained_share "
         "group collective difference_ns margin_ns"
     ),
-    when_empty="no rank is late at a collective by more than the threshold (--set least_ns=...)",
+    when_empty="no rank is late at a matched collective by more than the threshold (--set least_ns=...)",
     formula=(
         "lateness: the rank's arrival after the median of the others'. The cause is what took it longer "
         "than the others since the group's last collective."
@@ -165,7 +165,7 @@ STRAGGLERS = Table(
         "systematic! caused_ns! mean_ns cause name late_count worst_count blocks p_value cause_share "
         "mean_low_ns mean_high_ns"
     ),
-    when_empty="no rank is late by a cause of its own",
+    when_empty="no rank is known to be late by a cause of its own",
     formula=(
         "Of the steps in which some rank was late by its own cause, in how many this rank was the latest;"
         " p = min(1, N * P(X >= W)) with X ~ Binomial(steps, 1 / N). Systematic: p below 0.01, and late "

@@ -17,6 +17,7 @@ from tracebraid.model.category import Role, categories_of
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.device_peaks import COMMUNICATION, COMPUTE, MEMORY, WAIT, host_op_communicates
 from tracebraid.model.expressions import as_text
+from tracebraid.model.gaps import Gap
 from tracebraid.model.linked_trace import LinkedTrace
 
 _Ints = NDArray[np.int64]
@@ -228,10 +229,12 @@ BREAKDOWN = Table(
         Column("start_ns", Kind.INT, "start of the span"),
         Column("span_ns", Kind.INT, "its length: the step, or from the device's first event to its last"),
         Column("compute_ns", Kind.INT, "time in which something computes"),
-        Column("communication_ns", Kind.INT, "time in which some communication runs"),
+        Column("communication_ns", Kind.INT, "time in which some communication runs; null: nobody knows"),
         Column("memory_ns", Kind.INT, "time in which something is copied or filled"),
-        Column("overlap_ns", Kind.INT, "communication hidden behind compute"),
-        Column("exposed_communication_ns", Kind.INT, "communication while nothing computes"),
+        Column("overlap_ns", Kind.INT, "communication hidden behind compute; null: nobody knows"),
+        Column(
+            "exposed_communication_ns", Kind.INT, "communication while nothing computes; null: nobody knows"
+        ),
         Column("exposed_memory_ns", Kind.INT, "copies while nothing computes or communicates"),
         Column("idle_ns", Kind.INT, "time in which none of the three runs"),
         DOUBTFUL,
@@ -269,6 +272,9 @@ def breakdown(linked: LinkedTrace) -> pl.DataFrame:
     A trace without device work is broken down by its host ops, as device `cpu`: C is ops of a communication
     library, P all other ops; idle is when no op runs on any thread.
 
+    Where no communication was recognised, but kernels that nobody knows may communicate (`Gap.COMMUNICATION_UNSEEN`),
+    times of communication are null, and compute holds these kernels.
+
     Args:
         linked: one rank.
     """
@@ -285,7 +291,12 @@ def breakdown(linked: LinkedTrace) -> pl.DataFrame:
         return BREAKDOWN.empty()
     names = [name for name in BREAKDOWN.polars_schema() if name not in (RANK.name, DOUBTFUL.name)]
     found = pl.DataFrame(rows, schema=names, orient="row", infer_schema_length=None)
+    if any(gap.gap is Gap.COMMUNICATION_UNSEEN for gap in linked.gaps):
+        found = found.with_columns(pl.lit(None, dtype=pl.Int64).alias(name) for name in _OF_COMMUNICATION)
     return answer(BREAKDOWN, found.sort(pl.col("step").is_not_null(), maintain_order=True), linked)
+
+
+_OF_COMMUNICATION = ("communication_ns", "overlap_ns", "exposed_communication_ns")
 
 
 def _rows(device: str, events: pl.DataFrame, windows: pl.DataFrame) -> list[tuple[object, ...]]:

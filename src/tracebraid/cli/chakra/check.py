@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
 from rich.text import Text
 
 from tracebraid import chakra
@@ -13,27 +12,24 @@ from tracebraid.chakra.reporting import chakra_check_data, chakra_verdict, lint_
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import progress, say, say_json
+from tracebraid.cli.parameters import Argument, Option
 
 
 @command(Group.CHAKRA, 1, Extra.CHAKRA)
 def check(
     paths: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DIR|FILE...", help="A folder of PREFIX.RANK.et, or the files.", parser=path_or_url
-        ),
+        Argument(metavar="DIR|FILE...", help="A folder of PREFIX.RANK.et, or the files.", parser=path_or_url),
     ],
     comm_group: Annotated[
         str | None,
-        typer.Option(
-            "--comm-group", metavar="FILE", help="The comm-group file; by default the one in the folder."
-        ),
+        Option("--comm-group", metavar="FILE", help="The comm-group file; by default the one in the folder."),
     ] = None,
     simulator: Annotated[
         Simulator | None,
-        typer.Option("--simulator", help="Report also what this simulator cannot run, or runs badly."),
+        Option("--simulator", help="Report also what this simulator cannot run, or runs badly."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Check .et files for faults that stop a simulator, including deadlocks. Exit code 1 if there are any."""
     with progress("checking") as update:
@@ -43,4 +39,4 @@ def check(
     else:
         say(*map(Text, lint_lines(checked)), Text(chakra_verdict(checked)))
     if not checked.runs:
-        raise typer.Exit(1)
+        raise SystemExit(1)

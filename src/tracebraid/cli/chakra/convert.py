@@ -5,41 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tracebraid import chakra
 from tracebraid.chakra.codes import Dialect
 from tracebraid.chakra.reporting import converted_data, converted_lines
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import progress, say, say_findings, say_json
+from tracebraid.cli.parameters import Argument, Option
 
 
 @command(Group.CHAKRA, 7, Extra.CHAKRA)
 def convert(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="ET_PLUS...", help="Linked traces (ET+ JSON): a file per rank, or their folder."
-        ),
+        Argument(metavar="ET_PLUS...", help="Linked traces (ET+ JSON): a file per rank, or their folder."),
     ],
     out: Annotated[
         Path,
-        typer.Option(
+        Option(
             "-o",
             "--output",
             metavar="OUT",
             help="A new file NAME.RANK.et, or a new folder for several ranks.",
         ),
     ],
-    prefix: Annotated[str, typer.Option("--prefix", help="Prefix of the file names in the folder.")] = "job",
+    prefix: Annotated[str, Option("--prefix", help="Prefix of the file names in the folder.")] = "job",
     simulator: Annotated[
         Dialect,
-        typer.Option(
+        Option(
             "--simulator",
             help="astra-sim: replace unsupported collectives with others that move the same bytes.",
         ),
     ] = Dialect.CHAKRA,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Convert linked traces (ET+ of Tracebraid or of Chakra's linker) to .et files."""
     with progress("converting") as update:

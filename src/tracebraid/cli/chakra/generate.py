@@ -6,14 +6,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
-import typer
+import click
+from click.core import ParameterSource
 
 from tracebraid import chakra
 from tracebraid.chakra.generating.workloads import ChainJob, MessageJob, MessagePattern, Workload
 from tracebraid.cli.commands import Extra, Group, command
-from tracebraid.cli.job_options import with_option_members
 from tracebraid.cli.output import note, progress
+from tracebraid.cli.parameters import Argument, Option, with_option_members
 from tracebraid.cli.transformer_choices import TransformerChoices
+from tracebraid.errors import ArgumentError
 from tracebraid.model.amounts import bytes_of_text
 from tracebraid.model.quantities import size
 
@@ -27,21 +29,17 @@ _OF_KIND = {
 }
 """Options that apply to a single kind of workload."""
 
-_GIVEN = "COMMANDLINE"
-"""Parameter source of a given option: typer vendors click's enum of sources."""
-
 
 @command(Group.CHAKRA, 6, Extra.CHAKRA)
 @with_option_members("transformer", TransformerChoices)
 def generate(
-    context: typer.Context,
     workload: Annotated[
-        str, typer.Argument(metavar="WORKLOAD", help=f"Workload of the ranks: {', '.join(_KINDS)}.")
+        str, Argument(metavar="WORKLOAD", help=f"Workload of the ranks: {', '.join(_KINDS)}.")
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="The new folder.")],
+    output: Annotated[Path, Option("-o", "--output", metavar="DIR", help="The new folder.")],
     chain: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--chain",
             metavar="CHAIN",
             help="Links of a chain: 'COMP 100us > ALL_REDUCE 1MiB > COMP 50us'.",
@@ -49,15 +47,13 @@ def generate(
     ] = None,
     ranks: Annotated[
         int | None,
-        typer.Option("--ranks", metavar="N", min=2, help="Number of ranks, except for a transformer."),
+        Option("--ranks", metavar="N", min=2, help="Number of ranks, except for a transformer."),
     ] = None,
     size_text: Annotated[
-        str, typer.Option("--size", metavar="BYTES", help="Message size of a ring or tree: 1MiB, 4096.")
+        str, Option("--size", metavar="BYTES", help="Message size of a ring or tree: 1MiB, 4096.")
     ] = "1MiB",
-    steps: Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Number of repetitions.")] = 1,
-    prefix: Annotated[
-        str, typer.Option("--prefix", metavar="TEXT", help="Prefix of the file names.")
-    ] = "job",
+    steps: Annotated[int, Option("--steps", metavar="N", min=1, help="Number of repetitions.")] = 1,
+    prefix: Annotated[str, Option("--prefix", metavar="TEXT", help="Prefix of the file names.")] = "job",
     *,
     transformer: TransformerChoices,
 ) -> None:
@@ -65,7 +61,7 @@ def generate(
 
     A transformer has data x tensor x pipeline x expert ranks.
     """
-    _reject_inapplicable(context, workload)
+    _reject_inapplicable(workload)
     if workload == _TRANSFORMER:
         job: Workload = transformer.job(steps)
     else:
@@ -79,20 +75,21 @@ def generate(
 def _simple(workload: str, chain: str | None, ranks: int | None, size_and_steps: tuple[int, int]) -> Workload:
     size_bytes, steps = size_and_steps
     if ranks is None:
-        raise typer.BadParameter(f"{workload} needs --ranks")
+        raise ArgumentError(f"{workload} needs --ranks")
     if workload != _CHAIN:
         return MessageJob(MessagePattern(workload), ranks, size_bytes, steps)
     if chain is None:
-        raise typer.BadParameter("a chain needs --chain, such as --chain 'COMP 100us > ALL_REDUCE 1MiB'")
+        raise ArgumentError("a chain needs --chain, such as --chain 'COMP 100us > ALL_REDUCE 1MiB'")
     return ChainJob(ranks, chakra.links_of_text(chain), steps)
 
 
-def _reject_inapplicable(context: typer.Context, workload: str) -> None:
+def _reject_inapplicable(workload: str) -> None:
     """Reject options that do not apply to this workload."""
     if workload not in _KINDS:
-        raise typer.BadParameter(f"unknown workload {workload!r}; known are {', '.join(_KINDS)}")
+        raise ArgumentError(f"unknown workload {workload!r}; known are {', '.join(_KINDS)}")
     known = _OF_ALL | _OF_KIND[workload]
+    context = click.get_current_context()
     for parameter in context.command.params:
         source = context.get_parameter_source(parameter.name or "")
-        if source is not None and source.name == _GIVEN and parameter.name not in known:
-            raise typer.BadParameter(f"{parameter.opts[0]} does not apply to {workload}")
+        if source is ParameterSource.COMMANDLINE and parameter.name not in known:
+            raise ArgumentError(f"{parameter.opts[0]} does not apply to {workload}")

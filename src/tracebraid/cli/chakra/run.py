@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from tracebraid import chakra
 from tracebraid.chakra.reporting import chakra_run_data, chakra_run_parts, chakra_waits_text
 from tracebraid.chakra.running.network import Lanes
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import output_width, progress, say, say_error, say_findings, say_json
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.model.amounts import bytes_of_text
 
 _TOP = 10
@@ -22,13 +21,11 @@ _TOP = 10
 def run(
     paths: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DIR|FILE...", help="A folder of PREFIX.RANK.et, or the files.", parser=path_or_url
-        ),
+        Argument(metavar="DIR|FILE...", help="A folder of PREFIX.RANK.et, or the files.", parser=path_or_url),
     ],
     network: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--network",
             metavar="NETWORK",
             help="Such as 'ring,50GB/s,500ns', 'switch:8,400,1us+ring:4,25,2us', 'fully-connected', ASTRA-sim's "
@@ -36,11 +33,11 @@ def run(
         ),
     ] = None,
     lanes: Annotated[
-        Lanes, typer.Option("--lanes", help="Which nodes of a rank can run concurrently.")
+        Lanes, Option("--lanes", help="Which nodes of a rank can run concurrently.")
     ] = Lanes.ASTRA_SIM,
     system: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--system",
             metavar="FILE",
             help="ASTRA-sim's system file: chunks and algorithms of collectives, and the roofline of work.",
@@ -48,7 +45,7 @@ def run(
     ] = None,
     rendezvous: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--rendezvous",
             metavar="BYTES",
             help="Sends of at least this size, such as 64KiB, wait for their receive; 0: all. By default none does.",
@@ -56,14 +53,12 @@ def run(
     ] = None,
     comm_group: Annotated[
         str | None,
-        typer.Option(
-            "--comm-group", metavar="FILE", help="The comm-group file; by default the one in the folder."
-        ),
+        Option("--comm-group", metavar="FILE", help="The comm-group file; by default the one in the folder."),
     ] = None,
     top: Annotated[
-        int, typer.Option("--top", min=1, metavar="K", help="Print the first K rows of each table.")
+        int, Option("--top", min=1, metavar="K", help="Print the first K rows of each table.")
     ] = _TOP,
-    json: Annotated[bool, typer.Option("--json", help="Print all of the answer as JSON.")] = False,
+    json: Annotated[bool, Option("--json", help="Print all of the answer as JSON.")] = False,
 ) -> None:
     """Simulate .et files on a network, as ASTRA-sim would: times of ranks and steps. Exit code 1 if ranks deadlock."""
     hardware = chakra.ChakraHardware(
@@ -80,4 +75,4 @@ def run(
     say_findings(found.findings)
     if not found.is_finished:
         say_error(*chakra_waits_text(found, top).split("\n"))
-        raise typer.Exit(1)
+        raise SystemExit(1)

@@ -6,14 +6,13 @@ import re
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from tracebraid import chakra
 from tracebraid.chakra.codes import NodeType
 from tracebraid.chakra.part import PartChoice
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import note, say_findings
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.errors import ArgumentError
 
 _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
@@ -21,36 +20,32 @@ _RANGE = re.compile(r"(\d{1,18})-(\d{1,18})")
 
 @command(Group.CHAKRA, 4, Extra.CHAKRA)
 def show(
-    path: Annotated[str, typer.Argument(metavar="FILE", help="An .et file.", parser=path_or_url)],
+    path: Annotated[str, Argument(metavar="FILE", help="An .et file.", parser=path_or_url)],
     output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="GRAPH", help="The new file: .svg, .dot or .graphml.")
+        Path, Option("-o", "--output", metavar="GRAPH", help="The new file: .svg, .dot or .graphml.")
     ],
     node: Annotated[
         list[int] | None,
-        typer.Option("--node", metavar="ID", help="This node. Can be repeated."),
+        Option("--node", metavar="ID", help="This node. Can be repeated."),
     ] = None,
     near: Annotated[
         int,
-        typer.Option(
-            "--near", min=0, metavar="K", help="Add nodes up to K dependencies away, in both directions."
-        ),
+        Option("--near", min=0, metavar="K", help="Add nodes up to K dependencies away, in both directions."),
     ] = 0,
     ids: Annotated[
-        str | None, typer.Option("--ids", metavar="A-B", help="Nodes with these ids, both included.")
+        str | None, Option("--ids", metavar="A-B", help="Nodes with these ids, both included.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="TEXT", help="Nodes with this text in their names.")
+        str | None, Option("--name", metavar="TEXT", help="Nodes with this text in their names.")
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option(
-            "--type", metavar="TYPE", help="Nodes of this type, such as COMM_COLL_NODE. Can be repeated."
-        ),
+        Option("--type", metavar="TYPE", help="Nodes of this type, such as COMM_COLL_NODE. Can be repeated."),
     ] = None,
-    step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Nodes of this step.")] = None,
+    step: Annotated[str | None, Option("--step", metavar="NAME", help="Nodes of this step.")] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", min=1, metavar="K", help="Only the K nodes with the most time."),
+        Option("--top", min=1, metavar="K", help="Only the K nodes with the most time."),
     ] = None,
 ) -> None:
     """Draw part of an .et file as SVG, or write it as DOT or GraphML for other tools.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import polars as pl
-import typer
 
 from tracebraid import chakra
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.job_options import path_or_url
 from tracebraid.cli.output import output_width, progress, say, say_findings, say_json
+from tracebraid.cli.parameters import Argument, Option
 from tracebraid.reports.fitted_table import Head, fitted_table
 from tracebraid.reports.machine import finding_data, rows_data
 
@@ -23,11 +23,9 @@ _RANKS_SHOWN = 16
 def stats(
     paths: Annotated[
         list[str],
-        typer.Argument(
-            metavar="DIR|FILE...", help="A folder of PREFIX.RANK.et, or the files.", parser=path_or_url
-        ),
+        Argument(metavar="DIR|FILE...", help="A folder of PREFIX.RANK.et, or the files.", parser=path_or_url),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Statistics of .et files: nodes, durations, bytes by collective and group, dependencies, chains."""
     with progress("reading") as update:

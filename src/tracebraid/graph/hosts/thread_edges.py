@@ -15,7 +15,6 @@ from tracebraid.graph.hosts.backend_ranges import backend_ranges, issuing_ops
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, EdgeKind, EdgeList, Point, moment
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.quantities import NS_PER_MS
 
 _Ints = NDArray[np.int64]
 
@@ -235,9 +234,6 @@ _Flags = NDArray[np.bool_]
 SHORTEST_WAIT_NS = 10_000
 """Minimum silence of a wait without a name: a thread without events for less may have computed."""
 
-_LATE_NS = NS_PER_MS
-"""Tolerance for late timestamps: a few wake-ups of threads."""
-
 _WAITS = r"(?i)\bwait(?:\b|_tensor)|barrier|synchronize"
 """Names of functions and ops in which a thread waits for communication; functional collectives have `wait_tensor`."""
 _MAY_WAIT = (ActivityKind.THREAD.value, ActivityKind.ANNOTATION.value, ActivityKind.PYTHON.value)
@@ -277,7 +273,7 @@ def late_ends(
     Work is done before its thread gets to note it: on a busy machine another thread runs first. A thread waited for
     such a range if its longest silence behind the op that asked ends inside the range and takes up most of the range
     until then, and meanwhile a function or op is open in which threads wait, or no op is. The end is noted later by
-    no more than that silence.
+    no more than that silence, and by more than `PROMPT_NS`; and no other range ended right before the thread resumed.
     """
     asked = _asked(linked, activities, chains, times_ns)
     start_ns = times_ns[moment(asked.range, Point.START)]
@@ -289,18 +285,24 @@ def late_ends(
     named, unnamed = _may_wait(activities, chains.owner[resumed])
     inside = (resumed > since) & (resumed_ns > start_ns) & (resumed_ns < asked.end_ns)
     mostly = (2 * silent_ns >= resumed_ns - start_ns) & (silent_ns >= asked.end_ns - resumed_ns)
-    late = (
-        inside
-        & mostly
-        & (asked.end_ns - resumed_ns >= _LATE_NS)
-        & (silent_ns >= SHORTEST_WAIT_NS)
-        & (named | unnamed)
-    )
+    late = inside & mostly & (asked.end_ns - resumed_ns >= PROMPT_NS) & (named | unnamed)
+    late &= resumed_ns - _last_end(asked, resumed_ns) > np.maximum(LATE_SHARE * silent_ns, PROMPT_NS)
     ends = moment(asked.range[late], Point.END)
     # What the range's own thread has noted in it ended before.
     last_ns = chains.times_ns[np.maximum(chains.position[ends] - 1, 0)]
     possible = last_ns <= resumed_ns[late]
     return ends[possible], resumed_ns[late][possible]
+
+
+def _last_end(asked: _Asked, until_ns: _Ints) -> _Ints:
+    """For each range a moment: when the last range of its thread ended until then; 0 where none has."""
+    found = np.zeros(len(until_ns), dtype=np.int64)
+    for thread in np.unique(asked.thread).tolist():
+        own = np.flatnonzero(asked.thread == thread)
+        ends = np.sort(asked.end_ns[own])
+        last = np.searchsorted(ends, until_ns[own], side="right") - 1
+        found[own] = np.where(last >= 0, ends[np.maximum(last, 0)], 0)
+    return found
 
 
 def _asked(linked: LinkedTrace, activities: RankActivities, chains: ThreadChains, times_ns: _Ints) -> _Asked:

@@ -58,6 +58,12 @@ _EXPECTED = 'Expected `"traceEvents": [` of a Kineto trace or `"nodes": [` of an
 
 _CHAKRA = re.compile(rb"[\x80-\xff]{0,2}[\x01-\x7f]\x0a[\x01-\x20][0-9]+[.0-9A-Za-z+-]*")
 """The start of a protobuf Chakra trace: the length of its metadata, and in it the version of its schema."""
+_PERFETTO = re.compile(rb"\n.{1,16}?[\x00-\x08\x0e-\x1f]", re.DOTALL)
+"""The start of a timeline of Perfetto: a packet, whose fields are numbers and no text."""
+PERFETTO_IS_NOT_READ = (
+    "this is a timeline of Perfetto (`.pftrace`), which is written and not read",
+    "Export JSON from the profiler: export_chrome_trace('trace.json'); or give the traces that it was made from",
+)
 _CHAKRA_IS_READ = (
     "`tracebraid chakra stats` and `chakra check` read it; give the traces that it was made from here"
 )
@@ -315,6 +321,8 @@ def _find_array(source: Source, text: bytes, final: bool) -> _Found | None:
             return None
         if _CHAKRA.match(text):
             raise NotATraceError(source.path, "this is a Chakra trace for simulators", _CHAKRA_IS_READ)
+        if _PERFETTO.match(text):
+            raise NotATraceError(source.path, *PERFETTO_IS_NOT_READ)
         raise NotATraceError(source.path, _sniff_content(text), _EXPECTED)
     array = json.loads(b'"%b"' % match.group(1))
     header = members_of(text[: match.start()] + b'"_":0}')

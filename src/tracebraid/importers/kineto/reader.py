@@ -245,7 +245,8 @@ def _timeline(file: ArrayFile, chunks: list[EventColumns], rank_of_label: int | 
         from tracebraid.importers.kineto.processes import refuse_several_processes
 
         refuse_several_processes(path, tables, rank_of_label is not None)
-    tables, impossible = _without_impossible_durations(path, _with_streams(tables))
+    tables = _with_names_of_copies(_with_streams(tables))
+    tables, impossible = _without_impossible_durations(path, tables)
     rank, world, rank_findings = _rank_and_world(file)
     if rank_of_label is not None:
         rank, rank_findings = rank_of_label, []
@@ -348,6 +349,35 @@ def _with_streams(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
         **tables,
         "device_work": work.with_columns(known.select(pl.coalesce("stream", "tid")).to_series()),
     }
+
+
+_COPY = "Memcpy"
+_COPY_KIND, *_MEMORIES = ("copy kind", "src kind", "dst kind")
+
+
+def _with_names_of_copies(tables: dict[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """Name copies as Kineto does, `Memcpy HtoD (Pinned -> Device)`, where only their arguments tell the direction.
+
+    So torch's `cupti_monitor` writes them, with names of memories such as `device_static`.
+    """
+    events, extra = tables["events"], tables["extra_args"]
+    if _COPY_KIND not in extra.get_column("key").unique().cast(pl.String):
+        return tables
+    is_copy = (as_text("category") == Category.GPU_MEMCPY.value) & (as_text("name") == _COPY)
+    copies = events.filter(is_copy).select("event_id")
+    for key in (_COPY_KIND, *_MEMORIES):
+        of_key = extra.filter(as_text("key") == key).select("event_id", pl.col("value").str.strip_chars('"'))
+        copies = copies.join(of_key.rename({"value": key}).unique("event_id"), on="event_id", how="left")
+    source, target = (pl.col(key).str.replace_all("_", " ").str.to_titlecase() for key in _MEMORIES)
+    kind = pl.format(f"{_COPY} {{}}", _COPY_KIND)
+    # A number stands for a kind that the writer did not know.
+    named = copies.filter(pl.col(_COPY_KIND).str.contains("^[A-Z]to[A-Z]$")).select(
+        "event_id", pl.coalesce(pl.format("{} ({} -> {})", kind, source, target), kind).alias("as_kineto")
+    )
+    events = events.join(named, on="event_id", how="left", maintain_order="left").with_columns(
+        pl.coalesce(pl.col("as_kineto").cast(events.schema["name"]), "name").alias("name")
+    )
+    return {**tables, "events": events.drop("as_kineto")}
 
 
 def _without_impossible_durations(

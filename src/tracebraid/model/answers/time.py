@@ -42,7 +42,9 @@ STEP_TIMES = Table(
             "from the end of its annotation to the next start of one; below 0: they overlap; null: the last",
         ),
         Column("compute_ns", Kind.INT, "time in which something computes"),
-        Column("exposed_communication_ns", Kind.INT, "communication while nothing computes"),
+        Column(
+            "exposed_communication_ns", Kind.INT, "communication while nothing computes; null: nobody knows"
+        ),
         Column("exposed_memory_ns", Kind.INT, "copies while nothing computes or communicates"),
         Column("idle_ns", Kind.INT, "time in which none of the three runs"),
         Column("warmup", Kind.BOOL, "it is one of the first steps, and slower than the later half by far"),

@@ -187,6 +187,7 @@ PYTHON_FUNCTIONS = Table(
         Column("python_id", _INT, "the call", ("Python id",)),
         Column("python_parent_id", _INT, "the call that encloses it", ("Python parent id",)),
         Column("python_module_id", _INT, "instance of the nn.Module", ("Python module id",)),
+        Column("called_from", _NAME, "`file:line` of the call; null: torch before 2.14", ("CallFrom",)),
         Column("ev_idx", _INT, "the profiler's own event number", ("Ev Idx",)),
     ),
 )

@@ -303,6 +303,7 @@ ACTIVITIES = Table(
             _NAME,
             "the user's Python functions around it or its launch, the outermost first, ` > ` between; null: none",
         ),
+        Column("line", _INT, "line of the innermost of `frames` that calls what leads to it; null: unknown"),
         Column("host_work", _NAME, "host work in it (`HostWork`); null: it computes, launches or calls"),
         Column("lane", _INT, "thread or stream: its row in `lanes` of the rank's timeline"),
         Column("stream", _INT, "number of the stream; null: it is on no device"),

@@ -23,6 +23,7 @@ from tracebraid.recorders.postprocess.edits import (
     apply_edits,
     escape_names,
     first_error,
+    mapped,
     merged,
     own_files,
     own_frames,
@@ -166,7 +167,7 @@ class _WithoutCompiler:
 def _write_escaped(
     part: Path, target: Path, overwrite: bool, stacks: bool, renamed: Mapping[str, str]
 ) -> tuple[int, list[Finding]]:
-    with part.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+    with mapped(part) as text:
         broken = first_error(text)
         edits, found = escape_names(text, "kineto") if broken else ([], [])
         if stacks:

@@ -1,9 +1,7 @@
-"""Capture the steps of a process that `tracebraid capture` started, once it has imported torch."""
+"""Capture the steps of a process that `tracebraid capture` started, once it uses torch."""
 
 from __future__ import annotations
 
-import atexit
-import multiprocessing.util
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,11 +10,11 @@ from typing import Any
 from tracebraid.errors import CaptureError, TracebraidError
 from tracebraid.recorders.backends.kineto import records_all_threads
 from tracebraid.recorders.guard import Guard
+from tracebraid.recorders.launcher.first_use import at_end, exception_at_end, is_worker_of_data
 from tracebraid.recorders.launcher.loops import Loop
 from tracebraid.recorders.launcher.notes import write_note
 from tracebraid.recorders.launcher.places import Places
 from tracebraid.recorders.launcher.step_watch import StepWatch
-from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.session.active import active_capture
 from tracebraid.recorders.session.capture import Capture
@@ -90,14 +88,10 @@ class _Process:
     def end_with_python(self) -> None:
         """Have this process, and not those that it forks, end the capture at its end."""
         self._ends.add(getpid())
-        atexit.register(self._end)
-        if multiprocessing.parent_process() is not None:
-            # A process of multiprocessing may end without running what atexit has.
-            multiprocessing.util.Finalize(None, self._end, exitpriority=1)
+        at_end(self._end)
 
     def _on_step(self, loop: Loop) -> None:
-        if torch.utils.data.get_worker_info() is not None:
-            # A DataLoader's worker, whose transforms may be modules.
+        if is_worker_of_data():
             return
         capture = self._capture
         if self._loop is None:
@@ -156,8 +150,7 @@ class _Process:
             return
         self._ends.clear()
         with Guard(self._say_lost):
-            failed = getattr(sys, "last_type", None)
-            self._exception = failed.__name__ if failed is not None else ""
+            self._exception = exception_at_end()
             self._finish(self._exception or "end")
 
     def _finish(self, ended_by: str) -> None:

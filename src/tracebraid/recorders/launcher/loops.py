@@ -48,6 +48,7 @@ class Loop:
         steps_elsewhere: how many have ended on other threads and do not count.
         threads: the threads that took steps, up to `_KEPT`.
         since_followed: how many since the loop that is followed took its last one.
+        counted_to_end: whether later steps would be counted too.
     """
 
     kind: LoopKind
@@ -58,6 +59,7 @@ class Loop:
     steps_elsewhere: int = 0
     threads: set[int] = field(default_factory=set)
     since_followed: int = 0
+    counted_to_end: bool = True
 
 
 class Loops:
@@ -95,6 +97,11 @@ class Loops:
         """The loops of optimizers, by the ids of these."""
         return {of: loop for (of, kind), loop in self._loops.items() if kind is LoopKind.OPTIMIZER}
 
+    def stop_counting_modules(self, but: Loop | None) -> None:
+        """Note that steps of modules are counted no further, except those of one loop."""
+        for loop in self._loops.values():
+            loop.counted_to_end = loop is but or loop.kind is LoopKind.OPTIMIZER
+
     def count(self, loop: Loop, thread: int) -> bool:
         """Count a step, and do nothing else; whether it is on a thread that counts."""
         if len(loop.threads) < _KEPT:
@@ -110,7 +117,8 @@ class Loops:
 
         Members: `counted_by`, `name`, `training`, `steps`, `followed`; `longest`: the most steps of one object;
         `objects`: how many objects of this class took such steps; `threads`: how many threads took them;
-        `steps_elsewhere`: steps on other threads that do not count.
+        `steps_elsewhere`: steps on other threads that do not count; `counted_to_end`: whether `steps` has those of the
+        whole program.
         """
         self._forget()
         followed = self.followed
@@ -135,6 +143,7 @@ class Loops:
                 "objects": objects[loop.kind, loop.name],
                 "threads": len(loop.threads),
                 "steps_elsewhere": loop.steps_elsewhere,
+                "counted_to_end": loop.counted_to_end,
             }
             for loop, is_followed, longest in sorted(rows, key=lambda row: -row[0].steps)
         ]
@@ -179,6 +188,7 @@ class _Forgotten:
         self.longest = max(self.longest, loop.steps)
         self.sum.steps += loop.steps
         self.sum.steps_elsewhere += loop.steps_elsewhere
+        self.sum.counted_to_end &= loop.counted_to_end
         if len(self.sum.threads) < _KEPT:
             self.sum.threads |= loop.threads
 

@@ -13,7 +13,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tracebraid.files import is_folder
 from tracebraid.model.capture_outcome import ProcessNote
 from tracebraid.recorders.own_process import getpid, started_at
 
@@ -27,7 +26,7 @@ _SUFFIXES = (".python", ".failed", ".json")
 def notes_folder() -> Path | None:
     """The folder of notes; None where this process has none, or cannot reach it."""
     folder = os.environ.get(NOTES_VARIABLE)
-    return Path(folder) if folder and is_folder(folder) else None
+    return Path(folder) if folder and os.path.isdir(folder) else None  # noqa: PTH112 - It raises nothing.
 
 
 def write_note(stage: str, **more: Any) -> None:

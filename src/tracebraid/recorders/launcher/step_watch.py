@@ -7,6 +7,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable
+from itertools import islice
 from types import FrameType
 from typing import Any
 
@@ -14,12 +15,16 @@ from tracebraid.recorders.backends.grace_period import wait_while
 from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.launcher.loops import Loop, LoopKind, Loops
 from tracebraid.recorders.needs_torch import torch
-from tracebraid.recorders.own_process import get_ident, getpid
+from tracebraid.recorders.own_process import LockOfProcess, get_ident
 
 _NO_BACKWARD = -1
 """PyTorch's number of the backward pass of a thread that runs none."""
 
 _JIT_TRACE = "torch.jit._trace"
+
+_COUNTED_MODULES = 32
+"""Modules in a module whose calls are counted after its windows. Calls of smaller ones take so few instructions (33,000
+per layer) that the 3,500 of a count may be above 0.5 % of them."""
 
 _PASSED_OVER = 16
 """Ends of backward passes at which a step waits on for passes of other threads, of which one may always run."""
@@ -63,7 +68,7 @@ class StepWatch:
         self._inside = threading.local()
         self._optimizers: list[weakref.ref[Any]] = []
         self._stopped = False
-        self._only_counted: dict[int, Loop] = {}
+        self._only_counted: dict[int, Loop] | None = None
         self._counts_modules = False
         self._unwatch_modules: Callable[[], None] = _nothing
         self._unwatch_optimizers: Callable[[], None] = _nothing
@@ -72,7 +77,7 @@ class StepWatch:
         self._ends_with_backward: Loop | None = None
         self._passed_over = 0
         self._traced: list[weakref.ref[Any]] = []
-        self._one_at_a_time = _LockOfProcess()
+        self._one_at_a_time = LockOfProcess()
 
     def start(self) -> None:
         """Watch from now on. Where this torch lacks a hook, restore its classes and raise the error."""
@@ -96,8 +101,8 @@ class StepWatch:
         """Watch only for what could still take over from the followed loop, whose windows are all recorded.
 
         Return whether the steps of that loop are counted on. Those of optimizers cost a call each, and so do the calls
-        of modules of the followed one's class; one that is compiled, or whose class has a `__call__` of its own, is
-        counted no further.
+        of a module of many modules and of others of its class. A small module, one that is compiled, and one whose
+        class has a `__call__` of its own are counted no further.
         """
         followed = self.loops.followed
         if followed is None or followed.kind is LoopKind.PLAIN_MODULE:
@@ -109,7 +114,9 @@ class StepWatch:
             self._unwatch_optimizers()
             self._only_counted = self.loops.of_optimizers()
             return True
-        return self._count_calls(followed)
+        counts = self._count_calls(followed)
+        self.loops.stop_counting_modules(followed if counts else None)
+        return counts
 
     def _count_calls(self, loop: Loop) -> bool:
         """Count the calls of a loop's module where torch looks for a compiled form of it, which its class has from now.
@@ -118,15 +125,25 @@ class StepWatch:
         """
         module = loop.owner()
         of_class = type(module)
-        if of_class.__call__ is not torch.nn.Module.__call__ or getattr(module, _COMPILED, self) is not None:
+        if (
+            of_class.__call__ is not torch.nn.Module.__call__
+            or getattr(module, _COMPILED, self) is not None
+            or next(islice(module.modules(), _COUNTED_MODULES - 1, None), None) is None
+        ):
             return False
-        trains = module.training and torch.is_grad_enabled()
+        owner, count, is_grad_enabled, is_compiling = (
+            loop.owner,
+            self.loops.count,
+            torch.is_grad_enabled,
+            torch.compiler.is_compiling,
+        )
+        trains = module.training and is_grad_enabled()
 
         def call_and_count(self_: Any, /, *args: Any, **kwargs: Any) -> Any:
             result = self_._call_impl(*args, **kwargs)
-            is_step = loop.owner() is self_ and (self_.training and torch.is_grad_enabled()) is trains
-            if is_step and not torch.compiler.is_compiling():
-                self.loops.count(loop, get_ident())
+            is_step = owner() is self_ and (self_.training and is_grad_enabled()) is trains
+            if is_step and not is_compiling():
+                count(loop, get_ident())
             return result
 
         def undo() -> None:
@@ -146,7 +163,7 @@ class StepWatch:
         self._on_failure(error)
 
     def _watch_optimizers(self) -> None:
-        optimizer = torch.optim.Optimizer
+        optimizer, is_compiling = torch.optim.Optimizer, torch.compiler.is_compiling
         hook, init = optimizer.profile_hook_step, optimizer.__init__
 
         def profile_hook_step(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,11 +171,17 @@ class StepWatch:
 
             @functools.wraps(hooked)
             def step(*args: Any, **kwargs: Any) -> Any:
-                if torch.compiler.is_compiling():
+                if is_compiling():
                     return hooked(*args, **kwargs)
-                if self._only_counted:
-                    result = hooked(*args, **kwargs)
-                    loop = self._only_counted.get(id(args[0]))
+                counted = self._only_counted
+                if counted is not None:
+                    # A step inside of it of the same optimizer, as of the class below, is part of it.
+                    loop = counted.pop(id(args[0]), None)
+                    try:
+                        result = hooked(*args, **kwargs)
+                    finally:
+                        if loop is not None:
+                            counted[id(args[0])] = loop
                     if loop is not None and loop.owner() is args[0]:
                         self.loops.count(loop, get_ident())
                     return result
@@ -330,21 +353,6 @@ def _kind_of(module: Any) -> LoopKind:
 
 def _nothing() -> None:
     pass
-
-
-class _LockOfProcess:
-    """A lock of the threads of this process, which a forked child does not inherit; its owner may enter it again."""
-
-    def __init__(self) -> None:
-        self._pid, self._lock = getpid(), threading.RLock()
-
-    def __enter__(self) -> None:
-        if self._pid != getpid():
-            self._pid, self._lock = getpid(), threading.RLock()
-        self._lock.acquire()
-
-    def __exit__(self, *error: object) -> None:
-        self._lock.release()
 
 
 class _Nested:

@@ -1,4 +1,4 @@
-"""Sets the capture up in this process when its `import torch` has ended.
+"""Has the first use of torch watched for in this process when its `import torch` has ended.
 
 The injected `sitecustomize` runs this file at the start of each Python, by its path: it imports nothing that is not
 loaded then, not even `__future__`, hence the quoted annotations. A program may find torch's spec before it imports
@@ -20,7 +20,7 @@ def watch(settings: str) -> None:
 
 
 class _Finder:
-    """Finds torch as the finders after it do, with a loader that sets the capture up."""
+    """Finds torch as the finders after it do, with a loader that has its first use watched for."""
 
     def __init__(self, settings: str) -> None:
         self._settings = settings
@@ -37,8 +37,8 @@ class _Finder:
             _not_captured(error)
         return spec
 
-    def set_up_once(self) -> None:
-        """Set the capture up, unless another import of torch did."""
+    def watch_once(self) -> None:
+        """Watch for the first use of torch, unless another import of torch did."""
         try:
             if not any(finder is self for finder in sys.meta_path):
                 return
@@ -50,9 +50,9 @@ class _Finder:
             _not_captured(error)
             return
         with Guard(_not_captured):
-            from tracebraid.recorders.launcher.bootstrap import set_up
+            from tracebraid.recorders.launcher.first_use import watch
 
-            set_up(self._settings)
+            watch(self._settings, _not_captured)
 
     def _find_after(self, name: str, path: "Any") -> "Any":
         """Find a module with the finders after this one, in order."""
@@ -96,7 +96,7 @@ class _Loader:
         loader.exec_module(module)
         if "torch" in sys.modules:
             # Otherwise the program executes a module object of its own, and importing torch would execute another.
-            finder.set_up_once()
+            finder.watch_once()
 
 
 def _refuse_other_tracebraid() -> None:

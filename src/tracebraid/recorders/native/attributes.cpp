@@ -42,13 +42,33 @@ constexpr std::array<CommsAttribute, 12> kAttributes{{
 
 using Metadata = std::unordered_map<std::string, std::string>;
 
+// The names in it are the program's own: newer versions of PyTorch replace one that has a quote by `None`, but have it
+// in typed metadata. Found by the namespace of the argument, since older versions have no such function.
+template <typename Config>
+Metadata saved(Metadata (*save)(const at::RecordFunction&, Config), const at::RecordFunction& function,
+               const std::remove_cvref_t<Config>& config) {
+  if constexpr (requires { saveNcclMetaTyped(function, config); }) {
+    auto typed = saveNcclMetaTyped(function, config);
+    Metadata metadata = save(function, config);
+    for (const auto& [key, value] : typed) {
+      auto found = metadata.find(key);
+      if (value.isString() && found != metadata.end() && found->second.starts_with('"')) {
+        found->second = '"' + value.toStringRef() + '"';
+      }
+    }
+    return metadata;
+  } else {
+    return save(function, config);
+  }
+}
+
 // In older versions of PyTorch the second parameter is a bool (whether to cut lists), in newer ones a struct.
 template <typename Config>
 Metadata metadata_by(Metadata (*save)(const at::RecordFunction&, Config), const at::RecordFunction& function) {
-  using Plain = std::remove_cv_t<std::remove_reference_t<Config>>;
+  using Plain = std::remove_cvref_t<Config>;
   if constexpr (std::is_constructible_v<Plain, bool, bool, bool, bool>) {
     // Lists are not cut; inputs are left out, since they are gone at the end of a function.
-    return save(function, Plain(false, true, false, true));
+    return saved(save, function, Plain(false, true, false, true));
   } else {
     return save(function, Plain(false));
   }

@@ -136,7 +136,7 @@ void ChunkQueue::join_spill_thread() {
 void ChunkQueue::flush(const std::function<void(const Chunk&)>& consume) {
   join_spill_thread();
   if (spill_error_ != 0) {
-    throw std::system_error(spill_error_, std::generic_category(), "cannot write " + file_.path());
+    throw std::system_error(spill_error_, std::generic_category(), "it cannot be written");
   }
   file_.read(consume);
   for (const auto& chunk : full_) consume(*chunk);

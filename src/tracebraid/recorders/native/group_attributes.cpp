@@ -2,6 +2,7 @@
 
 #ifdef TRACEBRAID_DISTRIBUTED
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,18 @@ Ranks ranks_of(const Group& group) {
   return {};
 }
 
+// Older versions of PyTorch have the types of backends, and no names of them.
+template <typename Group>
+std::string backend_of(const Group& group) {
+  auto type = group.getBackendType();
+  if constexpr (requires { Group::backendTypeToString(type); }) {
+    return Group::backendTypeToString(type);
+  } else {
+    constexpr std::array<const char*, 6> kNames{"undefined", "gloo", "nccl", "ucc", "mpi", "custom"};
+    return kNames.at(type);
+  }
+}
+
 // A regular list as its start and stride, as PyTorch writes it, else in full.
 void add_ranks(GroupAttributes& attributes, const Ranks& ranks) {
   uint64_t stride = ranks.size() > 1 ? ranks[1] - ranks[0] : 1;
@@ -85,7 +98,7 @@ GroupAttributes attributes_of(const c10d::ProcessGroup& group) {
   } catch (const std::exception&) {
     // Its default backend was not made, or has no options: its name and size remain.
   }
-  attributes.push_back({"pg_backend", false, Group::backendTypeToString(group.getBackendType())});
+  attributes.push_back({"pg_backend", false, backend_of(group)});
   return attributes;
 }
 

@@ -11,7 +11,7 @@ namespace tracebraid {
 // Throws std::system_error where it cannot be written.
 class OutputFile {
  public:
-  explicit OutputFile(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "wb")) {
+  explicit OutputFile(const std::string& path) : file_(std::fopen(path.c_str(), "wb")) {
     if (file_ == nullptr) fail();
     std::setvbuf(file_, nullptr, _IONBF, 0);
   }
@@ -33,9 +33,8 @@ class OutputFile {
   }
 
  private:
-  [[noreturn]] void fail() { throw std::system_error(errno, std::generic_category(), "cannot write " + path_); }
+  [[noreturn]] void fail() { throw std::system_error(errno, std::generic_category(), "it cannot be written"); }
 
-  std::string path_;
   FILE* file_;
 };
 

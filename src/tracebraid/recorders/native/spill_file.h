@@ -24,8 +24,6 @@ class SpillFile {
   // All chunks, in the order in which they were written. Throws std::runtime_error where they cannot be read back.
   void read(const std::function<void(const Chunk&)>& consume);
 
-  const std::string& path() const { return path_; }
-
  private:
   struct ChunkHeader {
     uint64_t thread;

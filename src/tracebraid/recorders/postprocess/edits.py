@@ -7,6 +7,7 @@ import mmap
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
 _NAME_IN_ET = re.compile(rb'\{\s*"id": \d+, "name": "(.*?)", "ctrl_deps": \d+,\s*"inputs": ', re.DOTALL)
-_NAME_IN_KINETO = re.compile(rb'"cat": "[^"\n]*",\s*"name": "(.*?)",\s*"pid": ', re.DOTALL)
+# The name of an arrow, whose phase is not beside its category, ends its object: it needs no escape.
+_NAME_IN_KINETO = re.compile(rb'"ph": "X",\s*"cat": "[^"\n]*",\s*"name": "(.*?)",\s*"pid": ', re.DOTALL)
 _NEEDS_ESCAPE = re.compile(rb'[\x00-\x1f"\\\x80-\xff]')
 
 
@@ -57,6 +59,18 @@ def escape_names(
         return [], []
     where = f"byte {edits[0].start}"
     return edits, [Finding(FindingCode.NAME_ESCAPED, where=where, count=len(edits))]
+
+
+@contextmanager
+def mapped(path: Path) -> Iterator[mmap.mmap]:
+    """Map a file into memory. It is unmapped at the end, or with the traceback of an error that has views of it."""
+    with path.open("rb") as file:
+        text = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        yield text
+    finally:
+        with suppress(BufferError):
+            text.close()
 
 
 def apply_edits(text: bytes | mmap.mmap, edits: list[Edit]) -> Iterator[memoryview | bytes]:

@@ -53,8 +53,10 @@ def save_generated_kernels(folder: str) -> list[str]:
     codecache = sys.modules.get("torch._inductor.codecache")
     if codecache is None:
         return []
+    generated = codecache.PyCodeCache
     saved = []
-    for module in codecache.PyCodeCache.modules:
+    # torch 2.4 has them by their key alone.
+    for module in generated.modules if hasattr(generated, "modules") else generated.cache.values():
         source = getattr(module, "__file__", None)
         if source is not None:
             with suppress(OSError):

@@ -19,7 +19,13 @@ from tracebraid.recorders.backends.other_profilers import profiler_is_active
 from tracebraid.recorders.guard import Guard
 from tracebraid.recorders.own_process import getpid
 from tracebraid.recorders.session.active import become_active, leave_active, refuse_second
-from tracebraid.recorders.session.manifest import files_of, manifest, manifest_path, write_manifest
+from tracebraid.recorders.session.manifest import (
+    files_of,
+    is_of_earlier_attempt,
+    manifest,
+    manifest_path,
+    write_manifest,
+)
 from tracebraid.recorders.session.numbered import numbered_folder
 from tracebraid.recorders.session.place import Place, TakePlace, left_by_dead, only_place
 from tracebraid.recorders.session.progress import Counted
@@ -127,7 +133,8 @@ class Capture(ContextDecorator):
         self._find_folder()
         # Building the native recorder takes some 15 seconds: it must not fall into a step.
         self.settings = replace(self.settings, recorder=choose(self.settings.recorder, self._warn))
-        if not self.settings.overwrite and self._take_place is None:
+        replaces = is_of_earlier_attempt(self.out_dir, self.rank)
+        if not self.settings.overwrite and self._take_place is None and not replaces:
             refuse_existing(self._targets())
         self._has_manifest = False
         self._place = None
@@ -270,10 +277,13 @@ class Capture(ContextDecorator):
         """Return the place of this process's files, by its current rank; None: others have all of them."""
         rank = self._locate()
         take = self._take_place
-        place = only_place(self.out_dir, rank) if take is None else take(rank, has_files)
+        place = self._only_place(rank) if take is None else take(rank, has_files)
         if place is not None and (self._place is None or place.rank != self._place.rank):
             self._place, self.out_dir = place, place.folder
         return self._place if place is not None else None
+
+    def _only_place(self, rank: int) -> Place:
+        return replace(only_place(self.out_dir, rank), replaces=is_of_earlier_attempt(self.out_dir, rank))
 
     def _clear_place(self) -> None:
         """Remove what a dead process left in the place, before the first file is written there."""

@@ -15,8 +15,8 @@ from typing import Any
 from tracebraid.files import write_whole
 from tracebraid.model.finding import Finding
 from tracebraid.recorders.needs_torch import torch
-from tracebraid.recorders.own_process import getpid
-from tracebraid.recorders.session.place import Place
+from tracebraid.recorders.own_process import getpid, parent
+from tracebraid.recorders.session.place import Place, restarts
 from tracebraid.recorders.session.progress import Progress
 from tracebraid.recorders.session.settings import Settings
 from tracebraid.recorders.session.window import Window
@@ -42,6 +42,7 @@ def surroundings() -> dict[str, Any]:
         "devices": devices(),
         "host": socket.gethostname(),
         "pid": getpid(),
+        "parent": parent(),
         "cpus": os.cpu_count(),
         "command_line": list(sys.orig_argv),
     }
@@ -74,6 +75,15 @@ def files_of(folder: Path, rank: int) -> list[Path]:
         windows = json.loads(path.read_bytes())["windows"]
         return [path, *(folder / file["path"] for window in windows for file in window["files"])]
     return []
+
+
+def is_of_earlier_attempt(folder: Path, rank: int) -> bool:
+    """Return whether a rank's files are of an attempt before this one, both of the same torchrun."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        earlier, attempt = json.loads(manifest_path(folder, rank).read_bytes()), restarts()
+        is_same = (earlier["host"], earlier["parent"]) == (socket.gethostname(), parent())
+        return attempt is not None and is_same and earlier["attempt"] < attempt
+    return False
 
 
 def manifest(

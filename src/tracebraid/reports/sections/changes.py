@@ -63,7 +63,12 @@ def changes(results: RunResults) -> Section | None:
         for need, names in advice.unavailable_by_need.items()
     ]
     if advice.items.is_empty():
-        parts: list[Part] = [Note("No change saves enough."), *missing]
+        nothing = (
+            "What could be saved is not known."
+            if advice.is_unanswerable
+            else "No change was found that saves enough."
+        )
+        parts: list[Part] = [Note(nothing), *missing]
     else:
         table = DataTable("advice-table", "What to change, and where", advice_frame(advice), _TABLE, _COLUMNS)
         parts = [_facts(advice), _chart(advice), table, *missing]

@@ -156,7 +156,7 @@ def collectives(results: RunResults) -> Section | None:
 def _totals(results: RunResults) -> list[Part]:
     totals = frame_of(results, "collective_totals")
     if totals is None:
-        return [Note("The traces have no collectives.")]
+        return [Note("No collective was matched between ranks.")]
     names = [column for column, _, _ in _PARTS]
     sums = pl.col(names).fill_null(0).sum()
     by_rank = totals.group_by("rank").agg(sums, pl.col("bounds").sum(), pl.col("count").sum()).sort("rank")

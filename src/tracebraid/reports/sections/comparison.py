@@ -234,7 +234,8 @@ def _changes(found: Comparison) -> Section:
     )
     parts: list[Part] = [_table(rows) for rows in tables if not rows.frame.is_empty()]
     if not parts:
-        parts = [Note("Ops and kernels are the same, and none differs by more than chance.")]
+        differs = "none is known to differ by more than chance"
+        parts = [Note(f"Ops and kernels are the same, and {differs}.")]
     return Section("changes", "What changed", parts, "Ops are matched by call site.")
 
 

@@ -171,7 +171,9 @@ def memory(results: RunResults) -> Section | None:
         return Section("memory", "Memory", lacks, lead)
     peaks = frame_of(results, "memory_peak")
     if peaks is None:
-        return Section("memory", "Memory", [Note("The traces have no allocations.")], lead)
+        return Section(
+            "memory", "Memory", [Note("No allocation or storage of a known size is in the traces.")], lead
+        )
     whole = peaks.filter(pl.col("step").is_null())
     worst = _worst(peaks if whole.is_empty() else whole)
     parts: list[Part] = [*memory_over_time(results, worst), *_peaks(results, whole), *_alive(results, worst)]
@@ -287,7 +289,7 @@ def stragglers(results: RunResults) -> Section | None:
     late = frame_of(results, "stragglers")
     parts: list[Part] = []
     if late is None:
-        parts.append(Note("No rank is late at a collective due to a cause of its own."))
+        parts.append(Note("No rank is known to be late at a collective due to a cause of its own."))
     else:
         parts.append(_caused(results, late))
     parts += [*_waits(results), *_late_arrivals(results)]
@@ -308,7 +310,9 @@ def _caused(results: RunResults, late: pl.DataFrame) -> Chart:
     ranks = ", ".join(map(str, systematic))
     first = shown.row(0, named=True)
     summary = f"Others waited {duration(first['caused_ns'])} for rank {first['rank']}, the most. " + (
-        f"Systematic stragglers: rank {ranks}." if systematic else "No rank is late systematically."
+        f"Systematic stragglers: rank {ranks}."
+        if systematic
+        else "No rank is late in more steps than chance explains."
     )
     options = {
         "unit": "ns",

@@ -66,7 +66,7 @@ def sweep(results: RunResults) -> Section | None:
         return Section("what-if", "What-if", [lacks], lead)
     known = swept.filter(pl.col("gain_50_ns").is_not_null(), pl.col("gain_100_ns") > 0)
     if known.is_empty():
-        return Section("what-if", "What-if", [Note("The steps have no work that could be faster.")], lead)
+        return Section("what-if", "What-if", [Note("No gain is known for any group of work.")], lead)
     path = results.path_of_steps
     errors = [] if path is None else [Note(line) for line in error_lines(path.replay_error)]
     return Section("what-if", "What-if", [_chart(swept, known), *errors], lead)

@@ -8,10 +8,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from typer.testing import CliRunner
 
 import tracebraid
 from tests.builders import et_text, node, process_node, thread_node, write
+from tests.integration.command import succeed
 from tests.unit.importers.nsys.nsys_file import (
     EPOCH_NS,
     Row,
@@ -30,7 +30,6 @@ from tests.unit.importers.nsys.nsys_file import (
 from tests.unit.importers.nsys.nsys_reading import ADD, STEP, names, read
 from tests.unit.importers.reading import rows
 from tracebraid import analyses
-from tracebraid.cli.commands import app
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.nsys.reader import read_nsys
 from tracebraid.linking.link_traces import link_traces
@@ -393,8 +392,7 @@ def test_the_questions_have_their_answers(tmp_path: Path) -> None:
 def test_the_commands_take_it(tmp_path: Path, command: str) -> None:
     steps = [nvtx(f"ProfilerStep#{n}, op_id = {n}", 500 + n, 9500 + n) for n in (1,)]
     path = write_export(tmp_path / "nsys_0.sqlite", whole(*STEP, *steps))
-    result = CliRunner().invoke(app, [command, str(path)])
-    assert result.exit_code == 0, result.output
+    succeed(command, path)
 
 
 def test_progress_rises_to_1(tmp_path: Path) -> None:

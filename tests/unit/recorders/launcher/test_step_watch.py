@@ -325,7 +325,7 @@ def test_an_edge_waits_for_backward_passes_of_other_threads(watch: StepWatch) ->
 # --- modules that are traced ------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:`torch.jit")
 def test_calls_that_record_a_module_are_none(module: Any, watch: StepWatch, steps: list[str]) -> None:
     """`torch.jit.trace` calls it once to record it, and twice to compare; the calls of either count as ever."""
     traced = torch.jit.trace(module, torch.ones(2, 3))
@@ -470,6 +470,10 @@ def our_calls(action: Callable[[], object]) -> int:
     return len(ours)
 
 
+def of_modules(number: int = 32) -> Any:
+    return torch.nn.Sequential(torch.nn.Linear(3, 3), *(torch.nn.Identity() for _ in range(number - 2)))
+
+
 def test_once_it_settles_a_step_of_an_optimizer_is_counted_and_costs_two_calls(
     watch: StepWatch, optimizer_class: type[Any], steps: list[str]
 ) -> None:
@@ -485,12 +489,12 @@ def test_once_it_settles_a_step_of_an_optimizer_is_counted_and_costs_two_calls(
 def test_once_it_settles_calls_of_the_followed_module_alone_are_counted_until_an_optimizer_steps(
     watch: StepWatch, optimizer_class: type[Any], steps: list[str]
 ) -> None:
-    module, other = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.ReLU()), torch.nn.Linear(3, 3)
+    module, other = of_modules(), torch.nn.Linear(3, 3)
     call(module)
     assert watch.settle()
     assert our_calls(lambda: call(module, 3)) == 2 * 3
     assert our_calls(lambda: call(other, 3)) == 0
-    assert [loop["steps"] for loop in watch.loops.summary()] == [4]
+    assert [(loop["steps"], loop["counted_to_end"]) for loop in watch.loops.summary()] == [(4, True)]
     assert our_calls(lambda: call(copy.deepcopy(module), 3)) == 3
     call(module.eval())
     assert [loop["steps"] for loop in watch.loops.summary()] == [4]
@@ -500,8 +504,33 @@ def test_once_it_settles_calls_of_the_followed_module_alone_are_counted_until_an
     assert steps == ["module", "optimizer"]
 
 
+def test_once_it_settles_calls_of_a_small_module_cost_nothing(watch: StepWatch) -> None:
+    """Of three layers, a count would be 3 % of the instructions."""
+    small = of_modules(31)
+    call(small)
+    assert not watch.settle()
+    assert our_calls(lambda: call(small, 3)) == 0
+    assert [(loop["steps"], loop["counted_to_end"]) for loop in watch.loops.summary()] == [(1, False)]
+
+
+def test_a_step_of_the_class_below_is_part_of_a_step_after_it_settles_too(
+    watch: StepWatch, optimizer_class: type[Any], steps: list[str]
+) -> None:
+    class Above(optimizer_class):
+        def step(self) -> object:
+            return super().step()
+
+    below, above = optimizer_class(), Above()
+    above.step()
+    assert watch.settle()
+    for optimizer in (above, above, below):
+        optimizer.step()
+    assert steps == ["optimizer"]
+    assert [loop["steps"] for loop in watch.loops.summary()] == [3]
+
+
 def test_a_module_is_left_as_it_was(watch: StepWatch) -> None:
-    module = torch.nn.Linear(3, 3)
+    module = of_modules()
     members = dict(vars(module))
     call(module)
     assert watch.settle()
@@ -512,11 +541,11 @@ def test_a_module_is_left_as_it_was(watch: StepWatch) -> None:
     assert replica(torch.ones(3)) == "the replica's"
     assert watch.loops.summary()[0]["steps"] == 1
     watch.stop()
-    assert "_compiled_call_impl" not in vars(torch.nn.Linear)
+    assert "_compiled_call_impl" not in vars(torch.nn.Sequential)
 
 
 def test_calls_of_a_compiled_module_are_counted_no_further(watch: StepWatch) -> None:
-    module = torch.nn.Linear(3, 3)
+    module = of_modules()
     compiled = vars(module)["_compiled_call_impl"] = module._call_impl
     call(module)
     assert not watch.settle()
@@ -526,11 +555,11 @@ def test_calls_of_a_compiled_module_are_counted_no_further(watch: StepWatch) -> 
 
 
 def test_calls_of_a_class_with_a_call_of_its_own_are_counted_no_further(watch: StepWatch) -> None:
-    class Own(torch.nn.Linear):  # type: ignore[name-defined]
+    class Own(torch.nn.Sequential):  # type: ignore[name-defined]
         def __call__(self, *given: Any) -> Any:
             return super().__call__(*given)
 
-    module = Own(3, 3)
+    module = Own(*of_modules())
     call(module)
     assert not watch.settle()
     assert our_calls(lambda: call(module, 3)) == 0

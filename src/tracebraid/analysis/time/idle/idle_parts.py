@@ -22,6 +22,7 @@ from tracebraid.analysis.host.host_rows import (
     is_in_role,
     kinds,
     modules_of_rows,
+    names_of_places,
     names_of_rows,
     nearest_or_none,
     surroundings,
@@ -216,8 +217,8 @@ def idle_segments(linked: LinkedTrace) -> pl.DataFrame:
     """Split the parts of `cause_parts` further where the host's innermost event changes, in time order.
 
     Columns: `part`, `row` (of `gap_launches`), `start_ns`, `end_ns`, `cause`; `activity`, a number of `Activity`, null
-    where the host is not the cause; and rows of `HostRows`, -1 for none: `op`, `top_op`, `annotation`, `module`,
-    `frame`.
+    where the host is not the cause; and rows of `HostRows`, -1 for none: `op`, `top_op`, `annotation`, `module`; and
+    `frame`, a number of `frame_places`.
 
     Where the host is the cause, a segment is about the thread that launched what ended the gap, if the trace
     shows that it works then; else about its partner, if that works; else about the thread itself if it is in any
@@ -244,7 +245,7 @@ def _of_launches(linked: LinkedTrace, parts: pl.DataFrame) -> pl.DataFrame:
         pl.Series("top_op", within.top_op[rows]),
         pl.Series("annotation", within.annotation[rows]),
         pl.Series("module", within.module[rows]),
-        pl.Series("frame", within.frame[rows]),
+        pl.Series("frame", within.place[rows]),
     )
 
 
@@ -269,7 +270,7 @@ def _of_host(linked: LinkedTrace, parts: pl.DataFrame) -> pl.DataFrame:
         pl.Series("top_op", within.top_op[rows]),
         pl.Series("annotation", _first(within.annotation, rows, helping)),
         pl.Series("module", within.module[rows]),
-        pl.Series("frame", _first(within.frame, rows, helping)),
+        pl.Series("frame", _first(within.place, rows, helping)),
     )
 
 
@@ -392,10 +393,9 @@ def _idle_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
 
 
 def _contexts_of_parts(linked: LinkedTrace, segments: pl.DataFrame) -> pl.DataFrame:
+    names_of = {"module": modules_of_rows, "frame": names_of_places}
     names = [
-        (modules_of_rows if name == "module" else names_of_rows)(
-            linked, segments.get_column(name).to_numpy()
-        ).alias(name)
+        names_of.get(name, names_of_rows)(linked, segments.get_column(name).to_numpy()).alias(name)
         for name in CONTEXT
     ]
     # Columns without any value, such as frames where there are no stacks, would only make the grouping slow.
@@ -701,7 +701,7 @@ IDLE_BLAME = Table(
     Family.TIME,
     uses=_USES,
     shown=("host_activity op idle_ns share count frame next_op module annotation longest_ns top_op"),
-    when_empty="no device ever waits for the host",
+    when_empty="no idle time of a device is known to be the host's",
     formula=(
         "Of the time in which the host was late: what its launching thread did in each nanosecond of the "
         "gap. The rows add up to the cause 'host late'."

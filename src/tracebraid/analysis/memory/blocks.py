@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import NO_STEP
 from tracebraid.analysis.host.host_rows import modules_of_rows, names_of_rows
-from tracebraid.analysis.memory.blocks.pairing import CPU, instants, paired
-from tracebraid.analysis.memory.blocks.storages import FACTS, facts_until, storages
 from tracebraid.analysis.memory.host import (
     NEVER,
     HostContext,
@@ -21,6 +19,8 @@ from tracebraid.analysis.memory.host import (
     phase_code,
     phase_names,
 )
+from tracebraid.analysis.memory.pairing import CPU, instants, paired
+from tracebraid.analysis.memory.storages import FACTS, facts_until, storages
 from tracebraid.analysis.time.step_windows import in_windows, step_of_moments, step_windows, windows_apart
 from tracebraid.model.answers.memory import CategoryRule, MemoryCategory, MemorySource, TrainingPhase
 from tracebraid.model.expressions import by_number

@@ -6,8 +6,8 @@ import re
 
 import polars as pl
 
-from tracebraid.analysis.memory.blocks.pairing import CPU
 from tracebraid.analysis.memory.host import host_context, passes, phase_names
+from tracebraid.analysis.memory.pairing import CPU
 from tracebraid.model.answers.memory import TrainingPhase
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text

@@ -1,1 +1,0 @@
-"""Blocks of memory: lifetimes, uses, and allocated bytes over time."""
