@@ -340,11 +340,9 @@ def _judged_on_path(judged: _Judged, graph: DependencyGraph, known: KnownDetecto
 
 def _with_shares(items: pl.DataFrame, step_ns: float) -> pl.DataFrame:
     """Items with their share of a step; none saves more than that."""
+    savings = pl.col("saving_per_step_ns", "saving_low_per_step_ns", "saving_high_per_step_ns")
     share = (pl.col("saving_per_step_ns") / max(step_ns, 1.0)).clip(0.0, 1.0)
-    high = pl.min_horizontal(
-        "saving_high_per_step_ns", pl.max_horizontal("saving_per_step_ns", pl.lit(step_ns))
-    )
-    return items.with_columns(share.alias("share"), high.alias("saving_high_per_step_ns"))
+    return items.with_columns(savings.clip(upper_bound=step_ns), share.alias("share"))
 
 
 def _unknown(ranks: Sequence[RankAdvice], known: KnownDetectors, gaps: tuple[FoundGap, ...]) -> Advice:

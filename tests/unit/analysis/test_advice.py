@@ -262,6 +262,14 @@ def test_a_saving_and_its_step_are_both_without_the_profiler() -> None:
     assert item["saving_high_per_step_ns"] <= advice.own_step_ns
 
 
+def test_nothing_saves_more_than_the_step() -> None:
+    scene = host_steps("train.py(10): dumps", "frame")
+    scene.facts = {"untraced_step_median_ns": 500_000}
+    advice = tracebraid.advise(scene.linked())
+    assert advice.items.height
+    assert advice.items.get_column("saving_high_per_step_ns").max() <= advice.own_step_ns
+
+
 @pytest.mark.parametrize(("cpu_ns", "most_ns"), [(1_000, 3_000), (500, 6_000), (1, 12_000)])
 def test_events_cost_more_where_the_process_had_its_processors_for_a_part_of_the_time(
     cpu_ns: int, most_ns: int
