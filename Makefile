@@ -35,8 +35,8 @@ demo: $(VENV)/.installed
 # What fails first comes first. Two processes for each processor need no threads beside them, as some of them wait for the
 # programs that they started. Beside other processes, each of which delays every hand-over to Polars' thread, it takes
 # more of them to get a share of the machine.
-test: lint
-	$(MAKE) --no-print-directory --jobs 2 --output-sync types docs chromium
+test:
+	$(MAKE) --no-print-directory --jobs 4 --output-sync lint types docs chromium
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $$($(SHARE)) --dist worksteal --gate
 
 # A test of this suite may capture, serve or wait for half an hour before it counts as a hang.
