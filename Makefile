@@ -8,7 +8,7 @@
 # make matrix-torch: the tests of capture with other versions of torch; of each several GB.
 # make coverage: the full suite, with the lines that each test runs, in .coverage; an hour.
 # make bench: what measures time; it judges nothing.
-# make wheel: the wheel and the source archive in dist/.
+# make wheel: the source archive and a wheel in dist/, with the native reader where there is a C++ compiler.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
 # make stress MINUTES=10: capture programs to which all kinds of things happen (docs/testing_the_tools.md).
 # make fuzz: set up with the test extras, and try mutants of small traces for MINUTES=30.
@@ -76,7 +76,7 @@ matrix-torch: $(BIN)/python
 			python -m pytest -q -n $(PROCESSORS) $(TORCH_TESTS) || exit 1; \
 	done
 
-wheel: $(VENV)/.installed-test
+wheel: $(BIN)/python
 	$(PIP) 'build>=1.2,<2'
 	$(BIN)/python -m build --outdir dist
 

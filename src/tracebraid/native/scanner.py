@@ -1,4 +1,4 @@
-"""The native scanner of Kineto JSON: compiled once into the cache. Without it the Python reader reads all.
+"""The native scanner of Kineto JSON: from the wheel, or compiled once into the cache. Without it Python reads all.
 
 `python -m tracebraid.native.scanner` compiles it, and says why where it cannot.
 """
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from tracebraid.errors import CaptureError, OutputError
+from tracebraid.native import FLAGS, LIBRARY, SOURCE
 from tracebraid.native.building import (
     Subject,
     cache_folder,
@@ -29,18 +30,20 @@ from tracebraid.native.building import load as load_library
 
 _LOG = logging.getLogger("tracebraid")
 _SUBJECT = Subject("the native reader", "`python -m tracebraid.native.scanner` builds it again")
-_NAME = "tracebraid_scanner"
 _SOURCES = Path(__file__).parent
-FLAGS = ["-std=c++17", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-ffp-contract=off"]
-"""Floats are rounded step by step, as the Python reader rounds them."""
 _BUILD_AT_MOST_S = 300.0
 _WORTH_BUILDING_BYTES = 1 << 29
 """JSON that the Python reader takes 5 to 9 s for; the compiler takes 2 to 4 s, and the scanner then about 1 s."""
 
 
 def library_path() -> Path:
-    """The path of the library for this machine and these sources."""
-    return cache_folder(_SUBJECT) / _key() / f"{_NAME}.so"
+    """The path in the cache of the library for this machine and these sources."""
+    return cache_folder(_SUBJECT) / _key() / LIBRARY
+
+
+def in_wheel() -> Path:
+    """The path of the library that a wheel for this machine has (`hatch_build.py`)."""
+    return _SOURCES / LIBRARY
 
 
 @functools.cache
@@ -60,6 +63,8 @@ def scanner_for(json_bytes: int) -> ctypes.CDLL | None:
     loaded is reported once.
     """
     try:
+        if in_wheel().exists():
+            return _loaded_of_wheel()
         path = library_path()
         if json_bytes >= _WORTH_BUILDING_BYTES and not missing_compiler():
             build()
@@ -72,6 +77,14 @@ def scanner_for(json_bytes: int) -> ctypes.CDLL | None:
 @functools.cache
 def _loaded(path: Path) -> ctypes.CDLL:
     return load_library(path, _SUBJECT, _declare)
+
+
+@functools.cache
+def _loaded_of_wheel() -> ctypes.CDLL:
+    """Whoever can write this file can write the modules beside it: nothing about it is verified."""
+    library = ctypes.CDLL(str(in_wheel()))
+    _declare(library)
+    return library
 
 
 @functools.cache
@@ -99,8 +112,8 @@ def _compile(path: Path) -> str:
 
 
 def _run(folder: Path) -> str:
-    library = folder / f"{_NAME}.so"
-    command = [*compiler(), *FLAGS, "-o", str(library), str(_SOURCES / "kineto_scan.cpp")]
+    library = folder / LIBRARY
+    command = [*compiler(), *FLAGS, "-o", str(library), str(_SOURCES / SOURCE)]
     try:
         ran = subprocess.run(
             command,

@@ -35,6 +35,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: Path) -> Path:
     monkeypatch.setenv("TRACEBRAID_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CXX", "/nonexistent/c++")
     scanner._report.cache_clear()
+    scanner._loaded_of_wheel.cache_clear()
     return tmp_path / "cache"
 
 
@@ -67,6 +68,25 @@ def is_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
         return bool(scanned)
 
     return read
+
+
+def test_the_library_of_a_wheel_needs_no_cache(
+    monkeypatch: pytest.MonkeyPatch, built: Path, is_scanned: Callable[[], bool]
+) -> None:
+    assert not is_scanned()
+    monkeypatch.setattr(scanner, "in_wheel", lambda: built)
+    assert is_scanned()
+
+
+def test_a_library_of_a_wheel_that_does_not_load_is_reported(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    is_scanned: Callable[[], bool],
+) -> None:
+    monkeypatch.setattr(scanner, "in_wheel", lambda: write(tmp_path / "other.so", "of another machine"))
+    assert not is_scanned()
+    assert "without the native reader" in caplog.text
 
 
 def test_one_that_is_there_reads(
@@ -149,7 +169,8 @@ def test_it_is_built_for_a_large_trace_only(
         "tracebraid: building the native reader: once, some 3 seconds"
     ]
     assert scanner.scanner_for(1 << 20) is not None
-    os.truncate(scanner.library_path(), 100)
+    scanner.library_path().unlink()  # What is loaded goes on being the file that it was.
+    scanner.library_path().write_bytes(b"another")
     assert scanner.scanner_for(LARGE_BYTES) is not None
 
 
