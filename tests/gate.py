@@ -5,8 +5,9 @@
 - The gate starts at most `MOST_STARTS` processes: a command is tested in this process, and what needs one of its own
   in the full suite, but for one run of each thing that users rely on.
 - The last lines say how many tests were skipped, and why.
-- Its processes are scheduled in short slices: tests hand thousands of small queries to Polars' thread, and beside
-  busy processes each of them would wait for a whole slice of these.
+- Beside busy processes, for which `make test` starts more processes of its own, these are scheduled in short slices:
+  tests hand thousands of small queries to Polars' thread, and each would wait for a whole slice of the others. On a
+  quiet machine short slices cost a tenth of the time.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ MOST_STARTS = 60
 QUICK = {"unit", "rules"}
 """Folders of tests whose failure is seen first."""
 _KEY = "processes_started"
+QUIET_WORKERS = 2
+"""Processes of a run for each processor, where nothing else is busy."""
 _SLICE_NS = 100_000
 """The shortest slice that Linux has."""
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -55,8 +58,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(starts, "process-starts")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Gate(config, starts), "gate")
-        if config.getoption("gate"):
+        if (
+            config.getoption("gate")
+            and (config.getoption("numprocesses", None) or 0) > QUIET_WORKERS * _processors()
+        ):
             _take_short_slices()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
 
 
 def _take_short_slices() -> None:
