@@ -32,9 +32,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
 
-# What fails first comes first. Two processes for each processor need no threads beside them, as some of them wait for the
-# programs that they started. Beside other processes, each of which delays every hand-over to Polars' thread, it takes
-# more of them to get a share of the machine.
+# What fails within two minutes comes first. Two processes of pytest for each processor need no threads beside them, as
+# some of them wait for the programs that they started. Beside other processes, each of which delays every hand-over to
+# Polars' thread, it takes more of them to get a share of the machine; tests/gate.py then schedules them in short slices.
 test:
 	$(MAKE) --no-print-directory --jobs 4 --output-sync lint types docs chromium
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $$($(SHARE)) --dist worksteal --gate

@@ -58,21 +58,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(starts, "process-starts")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Gate(config, starts), "gate")
-        if (
-            config.getoption("gate")
-            and (config.getoption("numprocesses", None) or 0) > QUIET_WORKERS * _processors()
-        ):
-            _take_short_slices()
+        if config.getoption("gate"):
+            _take_short_slices(config.getoption("numprocesses", None) or 0)
 
 
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+def _take_short_slices(workers: int) -> None:
+    """On a busy machine, schedule this process and all that it starts in short slices, which Linux has since 6.12.
 
-
-def _take_short_slices() -> None:
-    """Schedule this process, and all that it starts, in short slices, as Linux can since 6.12."""
+    Args:
+        workers: processes of this run; more than on a quiet machine tell a busy one.
+    """
     number = _SCHED_SETATTR.get(platform.machine())
-    if sys.platform == "linux" and number is not None:
+    if sys.platform != "linux" or number is None:
+        return
+    if workers > QUIET_WORKERS * len(os.sched_getaffinity(0)):
         # struct sched_attr: size, policy, flags, nice, priority, runtime, deadline, period.
         attributes = struct.pack("=IIQiIQQQ", 48, os.SCHED_OTHER, 0, os.nice(0), 0, _SLICE_NS, 0, 0)
         ctypes.CDLL(None).syscall(number, 0, attributes, 0)

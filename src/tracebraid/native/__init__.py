@@ -1,6 +1,6 @@
 """Our C++, each with a twin in Python that is its oracle, and how libraries of C++ are built, trusted and loaded.
 
-Here stands how the native reader is compiled. `hatch_build.py` runs this file alone, so it imports nothing.
+The constants say how the native reader is compiled. `hatch_build.py` runs this file alone, so it imports nothing.
 """
 
 LIBRARY = "tracebraid_scanner.so"
