@@ -26,9 +26,9 @@ _NEARLY_ALL = 0.8
 _MOSTLY = 0.4
 """A function is named if so much of what is computed is in it."""
 _NEARLY_WHOLE = 0.9
-"""A function in which so much of the path lies is the step itself."""
+"""A function in which so much of the path lies is the step itself: no change removes it."""
 _NAMED = 0.1
-"""Minimum share of the caller's time for a function to be named."""
+"""Minimum share of a function's host work for a call, or for work of its own, to be named."""
 _MOST_NAMED = 3
 _ATEN = "aten::"
 _MOST_OF_NAME = 0.5
@@ -93,7 +93,12 @@ def _host_work(graph: DependencyGraph, segments: pl.DataFrame) -> pl.DataFrame:
     activities = graph.activities.filter(as_text("kind").is_in(_HOST_KINDS))
     frames = as_text("frames")
     found += _of_other_threads(graph, on_path, segments, least)
-    for function in _whole(_tree(on_path, segments), least):
+    root = _tree(on_path, segments)
+    most = _NEARLY_WHOLE * root.all_ns
+    for function in _whole(root, least, most):
+        if function.all_ns > most:
+            found += _of_its_own(graph, function, on_path, segments)
+            continue
         inside = (frames == function.path) | frames.str.starts_with(function.path + BETWEEN_FRAMES)
         rows = activities.filter(inside.fill_null(value=False))
         of_path = on_path.filter(inside.fill_null(value=False))
@@ -171,6 +176,28 @@ def _of_other_threads(
             (frames or "").rpartition(BETWEEN_FRAMES)[2], frames or "", f"another thread {work}: {name}"
         )
         found.append(_evidence(graph, rows, site, segments))
+    return found
+
+
+def _of_its_own(
+    graph: DependencyGraph, function: _Function, on_path: pl.DataFrame, segments: pl.DataFrame
+) -> list[pl.DataFrame]:
+    """Host work of a function between the ops, launches and functions of the user that it calls, by kind of work."""
+    of_path = on_path.filter(as_text("frames") == function.path)
+    kinds = of_path.group_by(as_text("host_work").alias("host_work")).agg(pl.col("duration_ns").sum())
+    host = graph.edges.kind == EdgeKind.HOST
+    times = graph.moments.time_ns
+    stretches = graph.activities[graph.edges.activity[host]].with_columns(
+        pl.Series("start_ns", times[graph.edges.before[host]]), pl.Series("end_ns", times[graph.after[host]])
+    )
+    stretches = stretches.filter(as_text("frames") == function.path)
+    found = []
+    for work, covered_ns in kinds.sort("host_work").iter_rows():
+        if covered_ns >= _NAMED * function.host_ns:
+            rows, of_work = (each.filter(as_text("host_work") == work) for each in (stretches, of_path))
+            what = _done(of_work) or _largest(of_work)
+            site = _Site(_at_line(graph, function.path, of_work), function.path, what)
+            found.append(_evidence(graph, rows, site, segments))
     return found
 
 
@@ -259,13 +286,15 @@ def _tree(on_path: pl.DataFrame, segments: pl.DataFrame) -> _Function:
     return root
 
 
-def _whole(function: _Function, least: float) -> list[_Function]:
-    """The functions that are host work as a whole."""
+def _whole(function: _Function, least: float, most: float) -> list[_Function]:
+    """The functions that are host work as a whole; of one that takes more than `most` also those that it calls."""
     if function.host_ns <= least:
         return []
-    if function.frame and function.host_ns >= _PURE * function.all_ns:
+    pure = bool(function.frame) and function.host_ns >= _PURE * function.all_ns
+    if pure and function.all_ns <= most:
         return [_narrowed(function)]
-    return [found for called in function.calls.values() for found in _whole(called, least)]
+    called = [found for each in function.calls.values() for found in _whole(each, least, most)]
+    return [function, *called] if pure else called
 
 
 def _narrowed(function: _Function) -> _Function:
@@ -332,10 +361,11 @@ def _done(on_path: pl.DataFrame) -> str:
 
 
 def _largest(on_path: pl.DataFrame) -> str:
-    """The name of the event that takes most of the path."""
-    by_name = on_path.group_by(as_text("name")).agg(pl.col("duration_ns").sum())
-    found: str | None = by_name.sort("duration_ns", "name", descending=[True, False]).row(0)[0]
-    return found or ""
+    """The name of the event, other than a step's mark, that takes most of the path; "": there is none."""
+    named = on_path.filter(~is_step_name(as_text("name")))
+    by_name = named.group_by(as_text("name").alias("name")).agg(pl.col("duration_ns").sum())
+    found = by_name.sort("duration_ns", "name", descending=[True, False]).get_column("name").drop_nulls()
+    return str(found[0]) if len(found) else ""
 
 
 def _evidence(

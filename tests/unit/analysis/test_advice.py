@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -158,6 +159,36 @@ def test_host_work_is_at_the_line_that_takes_most_of_it(lines: tuple[int, ...], 
                         pass
     (item,) = tracebraid.advise(scene.linked()).items.iter_rows(named=True)
     assert (item["detector"], item["call_site"], item["count"]) == ("host-work", site, 3)
+
+
+_PREPARE_NS = 20_000_000
+
+
+@pytest.mark.parametrize(
+    ("own", "own_ns"),
+    [("<built-in function sleep>", 30_000_000), ("", 30_000_000), ("", 50_000)],
+)
+@pytest.mark.parametrize("around_all_steps", [True, False])
+def test_of_a_function_that_is_the_step_only_what_it_does_itself_is_saved(
+    own: str, own_ns: int, around_all_steps: bool
+) -> None:
+    step, prepare = "train.py(1): train", "train.py(10): prepare"
+    scene, host = host_scene(devices=())
+    with host.frame(step) if around_all_steps else nullcontext():
+        for number in range(1, 4):
+            with host.step(number), nullcontext() if around_all_steps else host.frame(step):
+                host.run("aten::mm", _OP_NS, dims=[[8, 8], [8, 8]])
+                if own:
+                    with host.frame(own, own_ns):
+                        pass
+                else:
+                    host.spend(own_ns)
+                with host.frame(prepare, _PREPARE_NS):
+                    pass
+    items = tracebraid.advise(scene.linked()).items
+    found = dict(items.select("call_site", "bound_per_step_ns").iter_rows())
+    expected = {prepare: _PREPARE_NS} | ({step: own_ns} if own_ns >= _SLOW_NS else {})
+    assert found == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.slow
