@@ -27,7 +27,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all coverage quick lock matrix matrix-torch bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs clean
+.PHONY: demo test test-all coverage quick lock matrix matrix-torch bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs collect clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -36,8 +36,12 @@ demo: $(VENV)/.installed
 # some of them wait for the programs that they started. Beside other processes, each of which delays every hand-over to
 # Polars' thread, it takes more of them to get a share of the machine; tests/gate.py then schedules them in short slices.
 test:
-	$(MAKE) --no-print-directory --jobs 4 --output-sync lint types docs chromium
+	$(MAKE) --no-print-directory --jobs 4 --output-sync lint types docs chromium collect
 	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $$($(SHARE)) --dist worksteal --gate
+
+# Compile the tests and what they import, once: each process of pytest would do it anew. What fails, fails there.
+collect: $(VENV)/.installed-test
+	-@$(BIN)/python -m pytest --collect-only --quiet >/dev/null 2>&1
 
 # A test of this suite may capture, serve or wait for half an hour before it counts as a hang.
 test-all: lint types docs chromium
