@@ -109,15 +109,18 @@ def halved(graph, chosen):
 '''
 
 COMMAND = '''
+from typing import Annotated
+
 import tracebraid
 from tracebraid.cli.commands import Extra, Group, command
 from tracebraid.cli.output import say_findings
+from tracebraid.cli.parameters import Argument
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 
 
 @command(Group.LOOK, 1, Extra.SQL)
-def find_more(path: str) -> None:
+def find_more(path: Annotated[str, Argument(help="A trace.")]) -> None:
     """Find what was added."""
     answer = tracebraid.analyses.event_counts(tracebraid.open(path))
     say_findings([Finding.of(FindingCode.ADDED, path, "", number=answer.height)])

@@ -255,6 +255,7 @@ WITH_DEPENDENCIES = {
     "summary --json",
     "check",
     "link -o",
+    "demo",
     "demo DIR",
     "link of a pair",
     "chakra-trace-link",

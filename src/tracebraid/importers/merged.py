@@ -33,6 +33,12 @@ def split_pid(pid: object) -> tuple[str, str]:
     return (found[1], found[2]) if found else ("", "")
 
 
+def labels_of_ranks(labels: Iterable[str]) -> list[str]:
+    """The labels without the empty one, each once; none of a single word in brackets, which is a process's name."""
+    found = [*filter(None, dict.fromkeys(labels))]
+    return found if len(found) > 1 or any(map(_NUMBER.search, found)) else []
+
+
 def labels_in(file: ArrayFile) -> Counter[str]:
     """How many pids begin with each label, in the order of the file; empty for an ordinary file.
 
@@ -44,7 +50,7 @@ def labels_in(file: ArrayFile) -> Counter[str]:
         for chunk in file.chunks(_CHUNK_BYTES):
             for label, count in Counter(_PID_IN_TEXT.findall(file.view(chunk))).items():
                 counts[label.decode("utf-8", "replace")] += count
-    return counts
+    return counts if labels_of_ranks(counts) else Counter()
 
 
 def ranks_of_labels(

@@ -193,6 +193,13 @@ def test_what_the_header_says_of_its_rank_holds_for_no_other(tmp_path: Path) -> 
     assert rank_origins(find_rank_files(path)[0]) == [RankOrigin(0), RankOrigin(1)]
 
 
+def test_a_single_word_in_brackets_is_the_name_of_a_process(tmp_path: Path) -> None:
+    path = file_of(tmp_path / "kineto_trace_0.json", RANKS[:1], ["[bold]"])
+    (files,), findings = find_rank_files(path)
+    assert (files.rank, files.label, findings) == (0, "", ())
+    assert tracebraid.open(path).ranks == [0]
+
+
 def test_a_world_that_has_no_such_rank_is_unknown(tmp_path: Path) -> None:
     info = {"rank": 0, "world_size": 1}
     path = file_of(tmp_path / "m.json", RANKS, ["[DP0]", "[DP1]"], distributedInfo=info)

@@ -423,7 +423,7 @@ def _captures(name: str, run: RunProfile, captures: Sequence[Capture]) -> pl.Dat
         {
             "run": name,
             "capture": number + 1,
-            "path": captures[number][0].settings[DiffSetting.PATH],
+            "path": encodable(str(captures[number][0].settings[DiffSetting.PATH])),
             "steps": steps,
             "left_out": int((counts == number).sum()),
             "median_ns": float(np.median(spans[number])) / len(run.ranks) if steps else None,

@@ -7,6 +7,7 @@ import polars as pl
 from tracebraid.model.analysis import Family, Need, OnPage, job_analysis
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.printable import encodable
 from tracebraid.model.process import process_of_timeline
 from tracebraid.model.schema.links import CLOCKS, RANKS
 
@@ -24,8 +25,7 @@ def rank_facts(linked: LinkedTrace) -> pl.DataFrame:
         "groups": timeline.process_groups.height,
         "start_ns": start,
         "end_ns": end,
-        # A path that is no UTF-8 has surrogates, which no table takes.
-        "path": timeline.path.encode("utf-8", "replace").decode("utf-8"),
+        "path": encodable(timeline.path),
     }
     return pl.DataFrame([row], schema=RANKS.polars_schema())
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from tracebraid.errors import WrongTraceError
-from tracebraid.importers.merged import split_pid
+from tracebraid.importers.merged import labels_of_ranks, split_pid
 from tracebraid.model.category import Category, Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.name_rules import CallAction, call_does
@@ -32,8 +32,7 @@ def refuse_several_processes(path: str, tables: Mapping[str, pl.DataFrame], is_l
         WrongTraceError: it is such a file; the advice is how to split it.
     """
     pid_of_lane = dict(tables["lanes"].select("lane", pl.coalesce(as_text("pid"), "pid_text")).iter_rows())
-    labels = [label for label in {split_pid(pid)[0]: None for pid in pid_of_lane.values()} if label]
-    if labels:
+    if labels := labels_of_ranks(split_pid(pid)[0] for pid in pid_of_lane.values()):
         advice = "Open it with tracebraid.open, under a name without a rank: it reads each rank on its own"
         raise WrongTraceError(
             path, f"it holds the processes of {len(labels)} ranks: {_listed(labels)}", advice
