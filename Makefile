@@ -8,7 +8,7 @@
 # make matrix-torch: the tests of capture with other versions of torch; of each several GB.
 # make coverage: the full suite, with the lines that each test runs, in .coverage; an hour.
 # make bench: what measures time; it judges nothing.
-# make wheel: the source archive and a wheel in dist/, with the native reader where there is a C++ compiler.
+# make wheel: the source archive and a wheel in dist/, with the native library where there is a C++ compiler.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
 # make stress MINUTES=10: capture programs to which all kinds of things happen (docs/testing_the_tools.md).
 # make fuzz: set up with the test extras, and try mutants of small traces for MINUTES=30.
@@ -56,7 +56,7 @@ quick: $(VENV)/.installed-test
 
 # The lowest versions have no wheels for Python 3.14.
 MATRIX ?= 3.10/lowest-direct 3.10/highest 3.12/lowest-direct 3.12/highest 3.14/highest
-EXTRAS ?= chakra,graph,pandas,remote,report,sql
+EXTRAS ?= chakra,pandas,remote,report,sql
 # Of tests only what these extras cover: quick ones, and none of the recorders, which need torch.
 matrix: $(BIN)/python
 	$(PIP) 'uv>=0.8,<1'
@@ -145,14 +145,14 @@ $(BIN)/python:
 
 $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	$(PIP) --editable .
-	-$(BIN)/python -m tracebraid.native.scanner
+	-$(BIN)/python -m tracebraid.native.library
 	touch $@
 
 # The lock holds the tools that build as well, which pip would else take as they are released.
 $(VENV)/.installed-test: pyproject.toml $(LOCK) | $(BIN)/python
 	$(PIP) --constraint $(LOCK) hatchling editables
 	$(PIP) --constraint $(LOCK) --no-build-isolation --editable '.[test,docs]'
-	-$(BIN)/python -m tracebraid.native.scanner
+	-$(BIN)/python -m tracebraid.native.library
 	touch $@ $(VENV)/.installed
 
 # A lock for each Python and system in one file. Files of this machine are found by uv's own variables, such as

@@ -1,4 +1,4 @@
-"""Compile the native reader into the wheel, where a C++ compiler is at hand; a wheel without it is for any machine."""
+"""Compile the native library into the wheel, where a C++ compiler is at hand; a wheel without it is for any machine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PORTABLE = ["-static-libgcc", "-static-libstdc++"]
 """A wheel runs on machines that have another C++ library, or none."""
 
 
-class NativeReader(BuildHookInterface[Any]):
+class NativeLibrary(BuildHookInterface[Any]):
     """Adds the library to a wheel. One in development has its own in the cache, as its sources change."""
 
     PLUGIN_NAME = "custom"
@@ -33,10 +33,11 @@ class NativeReader(BuildHookInterface[Any]):
         library = Path(self.folder.name, told["LIBRARY"])
         command = [*shlex.split(os.environ.get("CXX") or "c++"), *told["FLAGS"], *PORTABLE]
         try:
-            subprocess.run([*command, "-o", str(library), str(sources / told["SOURCE"])], check=True)
+            paths = [str(sources / source) for source in told["SOURCES"]]
+            subprocess.run([*command, "-o", str(library), *paths], check=True)
         except (OSError, subprocess.CalledProcessError) as error:
             self.app.display_warning(
-                f"The wheel has no native reader, which is compiled on first use: {error}"
+                f"The wheel has no native library, which is compiled on first use: {error}"
             )
             return
         build_data["force_include"][str(library)] = f"tracebraid/native/{library.name}"

@@ -16,7 +16,7 @@ import tracebraid
 from tests.waiting import CountedClock
 from tracebraid import clock
 from tracebraid.errors import CaptureError, OutputError
-from tracebraid.native import scanner
+from tracebraid.native import library
 
 pytest_plugins = ["tests.gate"]
 
@@ -82,10 +82,10 @@ def find_real_traces() -> Path | None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def native_reader() -> None:
-    """Read traces with the native scanner, which the first run compiles, where there is a compiler."""
+def native_library() -> None:
+    """Read and compute with the native library, which the first run compiles, where there is a compiler."""
     with suppress(CaptureError, OutputError):
-        scanner.build()
+        library.build()
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "azure", "abfs", "abf
 class Extra(Enum):
     """An extra: its name, what needs it, and the modules that it brings."""
 
-    CHAKRA = "chakra", "Chakra's .et files need protobuf and numba", ("google.protobuf", "numba")
-    GRAPH = "graph", "the dependency graph and Chakra's .et files need numba", ("numba",)
+    CHAKRA = "chakra", "Chakra's .et files need protobuf", ("google.protobuf",)
     PANDAS = "pandas", "a pandas DataFrame needs pandas and pyarrow", ("pandas", "pyarrow")
     RAY = "ray", "the engine ray needs Ray", ("ray",)
     REMOTE = "remote", "URLs of object stores are read by fsspec and obstore", ("fsspec", "obstore")

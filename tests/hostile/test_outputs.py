@@ -190,7 +190,6 @@ def test_a_write_that_fails_leaves_nothing(
 ) -> None:
     writing = [form for form in forms(command) if form.suffix is not None]
     for form in writing[:4]:
-        # What numba compiles goes into a cache, which is no output.
         run(*form.line(inputs, tmp_path_factory.mktemp("whole") / f"out{form.suffix}"))
         out = tmp_path / f"out{form.suffix}"
         for size_bytes in (0, 100):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import polars as pl
@@ -18,7 +16,6 @@ from tests.integration.command import run
 from tests.planted import Cause, PlannedJob, Scene, write_ranks
 from tests.planted.patterns import PATTERNS
 from tests.planted.scenes import clean
-from tests.waiting import HANG_S
 
 STEP_KEYS = ["step", "span_ns", "path_ns", "residual_ns", "explained", "segments"]
 
@@ -370,7 +367,7 @@ def test_what_cannot_be_looked_for_is_said(tmp_path: Path) -> None:
     assert "not looked for" in done.stderr
 
 
-# --- Commands that ask the dependency graph: without numba, and where a rank or an Execution Tr ------
+# --- Commands that ask the dependency graph where a rank or an Execution Trace cannot be read ------
 
 
 ASKED = [
@@ -379,7 +376,6 @@ ASKED = [
     ["what-if", "--sweep"],
     ["what-if", "--stragglers"],
 ]
-WITHOUT_NUMBA = "import sys; sys.modules['numba'] = None; from tracebraid.cli.main import run; run()"
 
 
 @pytest.fixture(scope="module")
@@ -444,11 +440,3 @@ def test_segments_as_csv_need_no_replays_of_the_model(
 
     monkeypatch.setattr("tracebraid.api.graphing.replay_errors", not_asked)
     assert run("critical-path", damaged_job, "--csv").returncode == 0
-
-
-@pytest.mark.full
-def test_without_numba_a_summary_has_no_verdict(damaged_job: Path) -> None:
-    arguments = [sys.executable, "-c", WITHOUT_NUMBA, "summary", str(damaged_job), "--json"]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True, timeout=HANG_S)
-    assert json.loads(done.stdout)["verdict"] == []
-    assert json.loads(run("summary", damaged_job, "--json").stdout)["verdict"] != []

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 pytest.importorskip("torch")
-pytest.importorskip("numba")
 
 from benchmarks.whatif_pairs.capture import VARIANTS, capture_pair, loop_of
 from benchmarks.whatif_pairs.declare import pairs

@@ -1,4 +1,4 @@
-"""What a wheel holds: the native reader where it was made with a compiler."""
+"""What a wheel holds: the native library where it was made with a compiler."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ READS = """
 import sys, tracebraid
 from pathlib import Path
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.native import scanner
+from tracebraid.native import library
 assert tracebraid.__file__.startswith(sys.argv[2]), tracebraid.__file__
-print(len(read_timeline(Path(sys.argv[1])).events), scanner.scanner_for(0) is not None)
+print(len(read_timeline(Path(sys.argv[1])).events), library.native_library(False) is not None)
 """
 
 

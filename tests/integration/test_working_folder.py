@@ -23,7 +23,7 @@ import tracebraid.importers.kineto.reader as reader
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.child_process.worker import Worker
 
-chunk_decoding.CHUNK_BYTES, reader.scanner_for = 1000, lambda _: None
+chunk_decoding.CHUNK_BYTES, reader.native_library = 1000, lambda _: None
 was_given, decode, send, receive = threading.Event(), chunk_decoding.decode_chunk, Worker.send, Worker.receive
 answered = []
 

@@ -22,7 +22,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ctrl_c": set(),
     # Libraries that only some functions need: each extra is declared once.
     "extras": {"errors"},
-    "compiled": {"extras"},
     # The wire format of protobuf, for timelines of Perfetto and traces of Chakra alike.
     "wire_format": set(),
     "model": {"errors"},
@@ -39,8 +38,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "linking": {"model", "errors"},
     "analysis": {"model", "errors"},
     # Analysis says what an event is (step, family, module) and when steps start, the graph what waits for what.
-    "graph": {"analysis", "compiled", "model", "errors"},
-    "simulation": {"analysis", "compiled", "graph", "model", "errors"},
+    "graph": {"analysis", "model", "native", "errors"},
+    "simulation": {"analysis", "graph", "model", "native", "errors"},
     "reports": {"extras", "model", "errors", "version"},
     "exporters": {"model", "errors", "files", "wire_format"},
     # It runs work that it is handed, here or in other processes.
@@ -53,8 +52,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": {"filesystem", "model", "errors", "files"},
     # All that belongs to `.et` files and their simulators: dependency graphs and ET+ become nodes, and answers text.
     "chakra": {
-        *("_lazy", "analysis", "compiled", "errors", "exporters", "extras", "files", "filesystem", "graph"),
-        *("importers", "model", "reports", "version", "wire_format"),
+        *("_lazy", "analysis", "errors", "exporters", "extras", "files", "filesystem", "graph"),
+        *("importers", "model", "native", "reports", "version", "wire_format"),
     },
     # It serves bytes: what a report is, and how a timeline is written, it is handed.
     "viewer": {"errors"},
@@ -122,7 +121,6 @@ OPTIONAL_LIBRARIES = {
     "obstore",
     "google",
     "hta",
-    "numba",
 }
 
 
@@ -186,7 +184,6 @@ def test_no_module_imports_an_optional_library() -> None:
     assert in_modules(optional) == {
         **{module: {"torch"} for module in KNOWS_TORCH},
         "chakra/wire/messages.py": {"google"},
-        "compiled.py": {"numba"},
         "engine/ray_connection.py": {"ray"},
         "engine/ray_node.py": {"ray"},
         "filesystem/remote/fsspec_files.py": {"fsspec"},

@@ -14,7 +14,7 @@ import pytest
 import tracebraid.cli
 from tracebraid.cli.commands import COMMANDS, Command
 
-HEAVY = {"polars", "numpy", "msgspec", "rapidfuzz", "isal", "torch", "pandas", "rich", "numba"}
+HEAVY = {"polars", "numpy", "msgspec", "rapidfuzz", "isal", "torch", "pandas", "rich"}
 OWN_MODULES = {("summary",): 235, ("analyze", "breakdown"): 157}
 """The most modules of our own that a question about the demo imports."""
 LOADED = """
@@ -73,23 +73,11 @@ def test_a_command_does_load_what_it_needs() -> None:
     assert "polars" in loaded_by("link", "--help")[1]
 
 
-@pytest.mark.full
-def test_numba_is_loaded_for_what_it_makes_faster_alone(demo: Path) -> None:
-    """It is an extra, and slow to load: loops over the graph of a small trace run as Python."""
-    code = "import sys, tracebraid; [getattr(tracebraid, name) for name in tracebraid.__all__]; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"tracebraid", "polars"} <= set(done.stdout.split())
-    assert "numba" not in done.stdout.split()
-    assert "numba" not in loaded_by("advise", str(demo))[1]
-    assert "numba" in loaded_by("critical-path", str(demo))[1]
-
-
 @pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("command", "most"), OWN_MODULES.items(), ids=["summary", "analyze breakdown"])
 def test_a_question_imports_what_it_needs(command: tuple[str, ...], most: int, demo: Path) -> None:
     text, modules = loaded_by(*command, str(demo))
     assert text
-    assert "numba" not in modules
     assert sum(name.split(".")[0] == "tracebraid" for name in modules) <= most
 
 

@@ -85,7 +85,8 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
     ),
     "recorders/native/library.py": ({"ctypes"}, "declares the recorder's functions"),
     "native/building.py": ({"ctypes"}, "loads libraries that it built, see trust.py"),
-    "native/scanner.py": ({"ctypes", "subprocess"}, "runs the compiler of C++, which CXX names"),
+    "native/library.py": ({"ctypes", "subprocess"}, "runs the compiler of C++, which CXX names"),
+    "native/loops.py": ({"ctypes"}, "calls its functions"),
     "importers/kineto/scan.py": ({"ctypes"}, "calls the scanner"),
     "recorders/native/recorder.py": ({"ctypes"}, "calls it"),
 }

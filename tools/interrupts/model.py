@@ -111,7 +111,7 @@ def _shortened(text: str) -> str:
 _DEMO = Path(tracebraid.__file__).parent / "demo_traces" / "ddp_cpu_2rank"
 _RANKS = 2
 _STEPS = 14
-_NEEDED = ("tracebraid.api.checking", "polars", "duckdb", "numba", "tracebraid.cli.commands")
+_NEEDED = ("tracebraid.api.checking", "polars", "duckdb", "tracebraid.cli.commands")
 """Modules that commands import when they run."""
 _PLAIN = """
 import sys, time

@@ -116,7 +116,6 @@ def advise(traces: LinkedTrace | Job, min_saving: str | float = DEFAULT_MIN_SAVI
     Raises:
         ArgumentError: `min_saving` is neither a share nor a time.
         InputError: a file cannot be read.
-        MissingLibraryError: numba is not installed.
 
     Example::
 

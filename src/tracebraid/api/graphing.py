@@ -54,7 +54,6 @@ def dependency_graph(traces: LinkedTrace | Job, *, steps: Steps | None = None) -
         InputError: a file cannot be read, or several state the same rank, as with `Job.ask`; too many steps run at
             once.
         ArgumentError: there is no such step, or `traces` is of another type.
-        MissingLibraryError: numba is not installed.
 
     Example::
 
@@ -87,7 +86,6 @@ def graph_coverage(traces: LinkedTrace | Job | DependencyGraph) -> pl.DataFrame:
 
     Raises:
         InputError: a file cannot be read.
-        MissingLibraryError: numba is not installed.
     """
     return coverage_of(graph_of(traces))
 
@@ -167,7 +165,6 @@ def critical_path(
     Raises:
         ArgumentError: there is no such step or rank, or a number of replays below 0.
         InputError: a file cannot be read.
-        MissingLibraryError: numba is not installed.
 
     Example::
 

@@ -28,7 +28,7 @@ from tracebraid.api.graphing import RankOfGraph, critical_path, graph_of_ranks, 
 from tracebraid.api.job_answers import JobRankInput, answers_of_ranks, job_rank_inputs
 from tracebraid.api.simulating import sweep
 from tracebraid.api.stored_jobs import ReadStored
-from tracebraid.errors import ArgumentError, InputError, MissingLibraryError
+from tracebraid.errors import ArgumentError, InputError
 from tracebraid.files import write_whole
 from tracebraid.filesystem.paths import resolved_name
 from tracebraid.linking.link_traces import link_traces
@@ -312,7 +312,6 @@ class RankResults:
         steps: the steps of the timeline.
         with_graph: whether the graph was requested, also for later ranks.
         start_ns: start of its trace, on its own clock.
-        without_graph: a missing library that the graph needs.
     """
 
     rank: int
@@ -327,7 +326,6 @@ class RankResults:
     steps: tuple[str, ...]
     with_graph: bool
     start_ns: int | None = None
-    without_graph: str = ""
 
 
 def rank_results(linked: LinkedTrace, asked: RankQuestion) -> RankResults:
@@ -350,11 +348,7 @@ def rank_results(linked: LinkedTrace, asked: RankQuestion) -> RankResults:
     known: dict[Gather, pl.DataFrame] = {rank_segments: NO_SEGMENTS} if len(asked.detailed) == 1 else {}
     of_job = job_rank_inputs(OF_JOB, linked, known)
     advice = rank_advice(linked, asked.known)
-    graph, without_graph = None, ""
-    try:
-        graph = rank_of_graph(linked) if with_graph else None
-    except MissingLibraryError as error:
-        without_graph = str(error)
+    graph = rank_of_graph(linked) if with_graph else None
     views: dict[str, pl.DataFrame] = {}
     for view in RANK_VIEWS if is_detailed else ():
         views |= {name: compact(frame) for name, frame in view(linked, options).items()}
@@ -373,7 +367,6 @@ def rank_results(linked: LinkedTrace, asked: RankQuestion) -> RankResults:
         steps,
         with_graph,
         span[0] if span else None,
-        without_graph,
     )
 
 
@@ -441,11 +434,6 @@ class GraphResults:
 
 def graph_results(ranks: Sequence[RankResults], with_graph: bool, options: ReportOptions) -> GraphResults:
     """Compute the critical path and the sweep of the ranks."""
-    missing = next((rank.without_graph for rank in ranks if rank.without_graph), "")
-    if missing and options.with_graph:
-        raise MissingLibraryError(missing)
-    if missing:
-        return GraphResults(problem=missing)
     parts = [rank.graph for rank in ranks if rank.graph is not None]
     if not with_graph or not parts:
         if options.with_graph is False:
@@ -460,16 +448,12 @@ def graph_results(ranks: Sequence[RankResults], with_graph: bool, options: Repor
             path = critical_path(graph, replays=0)
             problem = f"The traces have more than {SWEPT_ACTIVITIES:,} activities: give --critical-path"
             return GraphResults(graph, path, None, problem, graph.findings)
-        # Both take most of their time in compiled code, which runs on several cores.
+        # Both take most of their time in the native library, which runs on several cores.
         with ThreadPoolExecutor(1) as other:
             sweeping = other.submit(sweep, graph, groups=_SWEPT)
             # The page does not show how stable the path is.
             path = critical_path(graph, replays=0)
         swept = sweeping.result()
-    except MissingLibraryError as error:
-        if options.with_graph:
-            raise
-        return GraphResults(problem=str(error))
     except ArgumentError as error:
         return GraphResults(problem=str(error))
     return GraphResults(graph, path, swept, "", graph.findings)

@@ -38,7 +38,6 @@ def straggler_metrics(traces: LinkedTrace | Job | DependencyGraph) -> pl.DataFra
 
     Raises:
         InputError: a file cannot be read.
-        MissingLibraryError: numba is not installed.
     """
     graph = graph_of(traces)
     return straggler_table(straggler_metrics_of(graph, job_operations(graph)))
@@ -60,7 +59,6 @@ def sweep(
     Raises:
         ArgumentError: the grouping is unknown, or `groups` is not positive.
         InputError: a file cannot be read.
-        MissingLibraryError: numba is not installed.
     """
     known = {kind.value: kind for kind in SweepBy}
     names = [by] if isinstance(by, str) else by
@@ -84,7 +82,6 @@ def what_if(traces: LinkedTrace | Job | DependencyGraph, *changes: str | Change)
     Raises:
         ArgumentError: no change is given, or one is invalid, selects nothing, or is impossible.
         InputError: a file cannot be read.
-        MissingLibraryError: numba is not installed.
 
     Example::
 

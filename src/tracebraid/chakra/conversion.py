@@ -118,7 +118,7 @@ def convert(
         InputError: a file cannot be read, or is not ET+.
         ArgumentError: the dialect is unknown, two files have the same number, or the prefix is not a valid file name.
         OutputError: the file or folder exists, is the input, or cannot be written.
-        MissingLibraryError: protobuf or numba is not installed.
+        MissingLibraryError: protobuf is not installed.
 
     Example:
         ``tracebraid.chakra.convert("et_plus_0.json", "job.0.et").counts``

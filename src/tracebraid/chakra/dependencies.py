@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tracebraid.chakra.schema import ChakraRank
-from tracebraid.compiled import compiled
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 
@@ -79,29 +79,18 @@ def run_order(dependencies: RankDependencies) -> _Ints:
     return _ordered(first_child, after[order], waits)
 
 
-@compiled
+@native_loop
 def _ordered(first_child: _Ints, child: _Ints, waits: _Ints) -> _Ints:
-    nodes = len(waits)
-    order = np.empty(nodes, dtype=np.int64)
-    end = 0
-    for row in range(nodes):
-        if waits[row] == 0:
-            order[end] = row
-            end += 1
-    begin = 0
-    while begin < end:
-        row = order[begin]
-        begin += 1
-        for entry in range(first_child[row], first_child[row + 1]):
-            later = child[entry]
+    order = np.flatnonzero(waits == 0).tolist()
+    for row in order:
+        for later in child[first_child[row] : first_child[row + 1]]:
             waits[later] -= 1
             if waits[later] == 0:
-                order[end] = later
-                end += 1
-    return order[:end]
+                order.append(int(later))
+    return np.array(order, dtype=np.int64)
 
 
-@compiled
+@native_loop
 def depths(first: _Ints, before: _Ints, order: _Ints) -> _Ints:
     """Return how many nodes at most have to end before each row, in turn; of rows that never run 0."""
     depth = np.zeros(len(first) - 1, dtype=np.int64)
@@ -112,7 +101,7 @@ def depths(first: _Ints, before: _Ints, order: _Ints) -> _Ints:
     return depth
 
 
-@compiled
+@native_loop
 def ends(first: _Ints, before: _Ints, order: _Ints, duration: _Ints) -> _Ints:
     """Compute the end of each row if all start as early as dependencies allow; 0 for rows that never run."""
     end = np.zeros(len(first) - 1, dtype=np.int64)

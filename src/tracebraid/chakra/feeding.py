@@ -43,7 +43,7 @@ class Feeder:
         InputError: it cannot be read, is compressed or damaged, two nodes have one id, or nodes wait for nodes that are
             not there, or for each other; the message names them.
         NotATraceError: it is no `.et` file.
-        MissingLibraryError: protobuf or numba is not installed.
+        MissingLibraryError: protobuf is not installed.
 
     Example:
         >>> feeder = tracebraid.chakra.Feeder("job.0.et")

@@ -65,7 +65,7 @@ def show(path: str | Path, output: str | Path, choice: PartChoice | None = None)
         ArgumentError: the suffix is unknown, or no nodes or too many are selected.
         InputError: the file cannot be read.
         OutputError: the new file exists, or cannot be written.
-        MissingLibraryError: protobuf or numba is not installed.
+        MissingLibraryError: protobuf is not installed.
 
     Example:
         >>> first = tracebraid.chakra.PartChoice(step="0", top=20)

@@ -95,7 +95,7 @@ def stats(
 
     Raises:
         InputError: there is no such file, or it cannot be read.
-        MissingLibraryError: protobuf or numba is not installed.
+        MissingLibraryError: protobuf is not installed.
 
     Example:
         ``tracebraid.chakra.stats("job").communication``

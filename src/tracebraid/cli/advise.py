@@ -9,7 +9,7 @@ from rich.text import Text
 
 import tracebraid
 from tracebraid.api.advising import DEFAULT_MIN_SAVING, check_min_saving
-from tracebraid.cli.commands import Extra, Group, command
+from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import exit_if_unreadable, note, progress, say, say_findings
 from tracebraid.cli.parameters import Option
@@ -24,7 +24,7 @@ _TOP = 10
 """Default number of printed items."""
 
 
-@command(Group.LOOK, 2, Extra.GRAPH)
+@command(Group.LOOK, 2)
 @with_job_options
 @with_table_options
 def advise(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tracebraid
 from tracebraid.api.graphing import DEFAULT_REPLAYS
-from tracebraid.cli.commands import Extra, Group, command
+from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import (
     end,
@@ -30,7 +30,7 @@ _TOP = 10
 """Default number of printed rows of each table."""
 
 
-@command(Group.LOOK, 5, Extra.GRAPH)
+@command(Group.LOOK, 5)
 @with_job_options
 def critical_path(
     path: TracePath,

@@ -37,7 +37,7 @@ def _not_lost(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _end_interrupted() -> None:
-    # What was interrupted while it was made, such as code that numba compiles, complains as it is taken apart.
+    # What was interrupted while it was made, such as a module, complains as it is taken apart.
     sys.unraisablehook = lambda _unraisable: None
     sys.stderr.write("interrupted\n")
     sys.exit(_INTERRUPTED)

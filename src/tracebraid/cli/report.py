@@ -88,7 +88,7 @@ def is_page(out: Path | None) -> bool:
 def _needs(options: Mapping[str, Any]) -> tuple[Extra, ...]:
     prints = options["out"] is None and (options["json"] or options["text"])
     makes_page = not prints and (options["out"] is None or is_page(options["out"]))
-    return (*([Extra.REPORT] if makes_page else []), *([Extra.GRAPH] if options["critical_path"] else []))
+    return (Extra.REPORT,) if makes_page else ()
 
 
 @command(Group.LOOK, 6, _needs)

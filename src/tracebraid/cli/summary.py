@@ -23,7 +23,6 @@ from tracebraid.cli.output import (
 )
 from tracebraid.cli.parameters import Option
 from tracebraid.errors import InputError
-from tracebraid.extras import Extra, is_installed
 from tracebraid.model.engine import Job, Questions
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -137,7 +136,7 @@ def summarise(job: Job, whole: bool) -> Summary:
 def advice_beside(job: Job, questions: Questions) -> Advice | None:
     """Ask for advice in one pass with other questions; None for large jobs, and where it cannot be given."""
     # The graph of a large job takes minutes.
-    if not is_installed(Extra.GRAPH) or len(job.ranks) > _MOST_JUDGED:
+    if len(job.ranks) > _MOST_JUDGED:
         return None
     try:
         return advising.advice_beside(job, questions)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import tracebraid
 from tracebraid.api.simulating import changes_help
-from tracebraid.cli.commands import Extra, Group, command
+from tracebraid.cli.commands import Group, command
 from tracebraid.cli.job_options import JobOptions, TracePath, with_job_options
 from tracebraid.cli.output import end, findings_data, output_width, progress, say, say_json, say_worst_gap
 from tracebraid.cli.parameters import Option
@@ -21,7 +21,7 @@ from tracebraid.reports.sweep import sweep_data, sweep_parts
 from tracebraid.reports.what_if import what_if_data, what_if_parts
 
 
-@command(Group.COMPARE, 2, Extra.GRAPH)
+@command(Group.COMPARE, 2)
 @with_job_options
 def what_if(
     path: TracePath,

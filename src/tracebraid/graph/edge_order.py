@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled_when_large
 from tracebraid.model.graph import EdgeList
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 _Ids = NDArray[np.int32]
@@ -38,40 +38,29 @@ def order_of(times_ns: _Ints, first: _Ints, before: _Ids) -> Order:
     return Order(moments, position)
 
 
-@compiled_when_large
+@native_loop
 def _ordered(by_time: _Ids, first: _Ints, before: _Ids) -> _Ids:
     """Order moments by time, each after its dependencies; in a cycle, one edge points back."""
-    count = len(by_time)
-    placed = np.zeros(count, dtype=np.int8)
-    ordered = np.empty(count, dtype=np.int32)
-    # The moments that wait for each other, and the next edge of each. Only those of one time can.
-    room = 1024
-    stack, edge = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-    position = 0
+    placed = np.zeros(len(by_time), dtype=np.bool_)
+    ordered: list[int] = []
     for moment in by_time:
         if placed[moment]:
             continue
-        depth = 0
-        stack[0], edge[0], placed[moment] = moment, first[moment], 1
-        while depth >= 0:
-            current = stack[depth]
-            if edge[depth] < first[current + 1]:
-                waited = before[edge[depth]]
-                edge[depth] += 1
+        placed[moment] = True
+        # The moments that wait for each other, and the next edge of each. Only those of one time can.
+        stack = [[moment, first[moment]]]
+        while stack:
+            current, edge = stack[-1]
+            if edge < first[current + 1]:
+                stack[-1][1] += 1
+                waited = before[edge]
                 if not placed[waited]:
-                    depth += 1
-                    if depth == room:
-                        room *= 2
-                        short, short_edge = stack, edge
-                        stack, edge = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
-                        for index in range(depth):
-                            stack[index], edge[index] = short[index], short_edge[index]
-                    stack[depth], edge[depth], placed[waited] = waited, first[waited], 1
+                    placed[waited] = True
+                    stack.append([waited, first[waited]])
             else:
-                ordered[position] = current
-                position += 1
-                depth -= 1
-    return ordered
+                ordered.append(current)
+                stack.pop()
+    return np.array(ordered, dtype=np.int32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +91,7 @@ def edge_rows(parts: Sequence[EdgeList], first_activity: Sequence[int], times_ns
     """
     first = np.zeros(len(times_ns) + 1, dtype=np.int64)
     backward = 0
+    parts = [edges.packed() for edges in parts]
     for edges, activity in zip(parts, first_activity, strict=True):
         backward += _count((edges.before, edges.after, edges.work_ns), activity, times_ns, first)
     np.cumsum(first, out=first)
@@ -129,7 +119,7 @@ def in_order(rows: Rows, moments: _Ids, position: _Ids) -> Rows:
     return Rows(first, before, work_ns, kind, owner, len(rows.before) - count)
 
 
-@compiled_when_large
+@native_loop
 def _count(edges: tuple[_Ints, _Ints, _Ints], activity: int, times_ns: _Ints, counts: _Ints) -> int:
     before, after, work_ns = edges
     backward = 0
@@ -142,7 +132,7 @@ def _count(edges: tuple[_Ints, _Ints, _Ints], activity: int, times_ns: _Ints, co
     return backward
 
 
-@compiled_when_large
+@native_loop
 def _fill(
     edges: tuple[_Ints, _Ints, _Ints, _Codes, _Ints],
     activity: int,
@@ -161,7 +151,7 @@ def _fill(
             into_kind[row], into_owner[row] = kind[edge], owner[edge] + activity
 
 
-@compiled_when_large
+@native_loop
 def _count_in_order(first: _Ints, before: _Ids, moments: _Ids, position: _Ids, result: _Ints) -> None:
     for number, moment in enumerate(moments):
         count = 0
@@ -171,7 +161,7 @@ def _count_in_order(first: _Ints, before: _Ids, moments: _Ids, position: _Ids, r
         result[number + 1] = result[number] + count
 
 
-@compiled_when_large
+@native_loop
 def _fill_in_order(
     rows: tuple[_Ints, _Ids, _Ints, _Codes, _Ids],
     moments: _Ids,

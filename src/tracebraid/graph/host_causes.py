@@ -185,12 +185,12 @@ def _of_its_own(
     """Host work of a function between the ops, launches and functions of the user that it calls, by kind of work."""
     of_path = on_path.filter(as_text("frames") == function.path)
     kinds = of_path.group_by(as_text("host_work").alias("host_work")).agg(pl.col("duration_ns").sum())
-    host = graph.edges.kind == EdgeKind.HOST
+    own = graph.activities.select(as_text("frames").eq_missing(function.path)).to_series().to_numpy()
+    host = (graph.edges.kind == EdgeKind.HOST) & own[graph.edges.activity]
     times = graph.moments.time_ns
     stretches = graph.activities[graph.edges.activity[host]].with_columns(
         pl.Series("start_ns", times[graph.edges.before[host]]), pl.Series("end_ns", times[graph.after[host]])
     )
-    stretches = stretches.filter(as_text("frames") == function.path)
     found = []
     for work, covered_ns in kinds.sort("host_work").iter_rows():
         if covered_ns >= _NAMED * function.host_ns:

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled_when_large
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.collective_edges import Collectives, collective_edges, with_communication
 from tracebraid.graph.edge_order import Rows, edge_rows, in_order, order_of
@@ -31,6 +30,7 @@ from tracebraid.model.graph import (
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.links import ACTIVITIES, GRAPH_STEPS, LATENCIES
 from tracebraid.model.step import PROFILER_STEP, is_step_name, some_steps
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 _Ids = NDArray[np.int32]
@@ -145,7 +145,7 @@ def _waits(collectives: Collectives, times_ns: _Ints) -> tuple[_Ints, _Ints, _In
     return 2 * collectives.waiting + 1, collectives.until_ns, times_ns
 
 
-@compiled_when_large
+@native_loop
 def _drop_waiting(
     first: _Ints,
     before: NDArray[np.int32],
@@ -218,7 +218,7 @@ def residuals(rows: Rows, times_ns: _Ints) -> tuple[_Ints, _Codes]:
     return residual_ns, residual
 
 
-@compiled_when_large
+@native_loop
 def _residuals(edges: tuple[_Ints, _Ids, _Ints], times_ns: _Ints, earliest: int) -> tuple[_Ints, _Ints]:
     """The residual of each moment, and the edge that it waited for the longest; -1: it waits for nothing."""
     first, before, work_ns = edges

@@ -12,11 +12,11 @@ from tracebraid.analysis.collectives.bandwidth import fit_alpha_beta
 from tracebraid.analysis.collectives.collective_fit import collective_fit
 from tracebraid.analysis.collectives.transfers import transfers
 from tracebraid.analysis.launches.queues import SLOW
-from tracebraid.compiled import compiled_when_large
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import EdgeKind, EdgeList, LatencySource
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.links import LATENCIES
+from tracebraid.native.loops import native_loop
 
 LATENT = (
     EdgeKind.LAUNCH,
@@ -80,7 +80,7 @@ def sole_dependency(edges: EdgeList, times_ns: _Ints, most_ns: _Ints) -> NDArray
     return began >= _latest_of_others(edges.after, began + most_ns, latest, second, edge_of)
 
 
-@compiled_when_large
+@native_loop
 def _latest_of_others(after: _Ints, ready_ns: _Ints, latest: _Ints, second: _Ints, edge_of: _Ints) -> _Ints:
     """Ready time of the last of the other edges to the same moment; the lowest number if there is none.
 

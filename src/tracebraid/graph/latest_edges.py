@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled_when_large
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.critical_path.step_bounds import (
     EXCLUDED,
@@ -37,6 +36,7 @@ from tracebraid.model.graph import (
 )
 from tracebraid.model.quantities import NS_PER_MS
 from tracebraid.model.schema.links import ACTIVITIES
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 
@@ -53,7 +53,7 @@ def latest_edges(edges: Edges, times_ns: _Ints) -> _Ints:
     return found
 
 
-@compiled_when_large
+@native_loop
 def _latest(first: _Ints, ready_ns: _Ints) -> _Ints:
     found = np.full(len(first) - 1, -1, dtype=np.int64)
     for moment in range(len(found)):

@@ -28,6 +28,7 @@ class Array {
 
   size_t size() const { return size_; }
   const Item* data() const { return items_; }
+  Item* begin() { return items_; }
   Item& operator[](size_t i) { return items_[i]; }
   const Item& operator[](size_t i) const { return items_[i]; }
   void cut(size_t size) { size_ = size < size_ ? size : size_; }
@@ -56,8 +57,6 @@ class Array {
     size_ = capacity_ = 0;
     return items;
   }
-
- private:
   void reserve(size_t wanted) {
     if (wanted <= capacity_) return;
     size_t capacity = capacity_ + capacity_ / 2;
@@ -69,6 +68,7 @@ class Array {
     capacity_ = capacity;
   }
 
+ private:
   static constexpr size_t kLeast = 64;
   Item* items_ = nullptr;
   size_t size_ = 0;

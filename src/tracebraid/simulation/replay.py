@@ -12,7 +12,6 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.time.breakdown import first_start_of_job
-from tracebraid.compiled import compiled_when_large
 from tracebraid.graph.latest_edges import latest_edges
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.graph import (
@@ -24,6 +23,7 @@ from tracebraid.model.graph import (
     ReplayError,
     Residual,
 )
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
@@ -285,7 +285,7 @@ def _with_edges(edges: Edges, after: _Ints, before: _Ints, activity: _Ints) -> E
     )
 
 
-@compiled_when_large
+@native_loop
 def replay(first: _Ints, before: NDArray[np.int32], work_ns: _Ints, residual_ns: _Ints) -> _Ints:
     """Time of each moment, in ns after the earliest: its latest edge, plus its residual."""
     times = np.empty(len(residual_ns), dtype=np.int64)
@@ -567,7 +567,7 @@ def _modelled_shares(graph: DependencyGraph, times: _Ints, moments: StepMoments)
         yield lost / int(time) if time > 0 else None
 
 
-@compiled_when_large
+@native_loop
 def _residual_before(waited: _Ints, residual_ns: _Ints, times: _Ints, moment: int, until: int) -> int:
     """Sum the residuals along the chain of longest waits, back to a time."""
     lost = 0

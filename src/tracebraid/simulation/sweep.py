@@ -9,11 +9,11 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled
 from tracebraid.graph.latest_edges import latest_edges
 from tracebraid.model.answers.graph import SWEEP, SweepBy, SweepScope
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Edges
 from tracebraid.model.step import is_step_name
+from tracebraid.native.loops import native_loop
 from tracebraid.simulation.replay import job_step_times, replay, step_moments
 
 _Ints = NDArray[np.int64]
@@ -61,7 +61,7 @@ def replay_many(
     return found
 
 
-@compiled
+@native_loop
 def _replay(
     edges: tuple[_Ints, NDArray[np.int32], _Ints, NDArray[np.int32]],
     residual_ns: _Ints,
@@ -95,7 +95,7 @@ def edges_of_path(edges: Edges, times_ns: _Ints, end: int) -> NDArray[np.bool_]:
     return on_path
 
 
-@compiled
+@native_loop
 def _mark(latest: _Ints, before: NDArray[np.int32], end: int, on_path: NDArray[np.bool_]) -> None:
     moment = end
     while latest[moment] >= 0:

@@ -17,7 +17,7 @@ from tests.planted import Host, PlannedJob, Scene, write_ranks
 from tests.planted.scenes import clean
 from tracebraid.analysis.collectives.transfers import collective_ranks, collectives
 from tracebraid.api.exports.job_facts import collective_rates
-from tracebraid.errors import ArgumentError, InputError, MissingLibraryError, OutputError
+from tracebraid.errors import ArgumentError, InputError, OutputError
 from tracebraid.model.engine import Job
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding_code import FindingCode
@@ -177,20 +177,6 @@ def test_equal_jobs_give_equal_bytes(folder: Path, tmp_path: Path) -> None:
     for name in ("a.pftrace.gz", "b.pftrace.gz"):
         tracebraid.export(tracebraid.open(folder), tmp_path / name, "perfetto")
     assert (tmp_path / "a.pftrace.gz").read_bytes() == (tmp_path / "b.pftrace.gz").read_bytes()
-
-
-@pytest.mark.slow
-def test_without_numba_the_rest_is_exported(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(*_: object) -> None:
-        raise MissingLibraryError("no numba")
-
-    monkeypatch.setattr("tracebraid.api.exports.job_facts.rank_of_graph", missing)
-    done = tracebraid.export(tracebraid.open(folder), tmp_path / "x.pftrace", "perfetto")
-    assert [f.code for f in done.findings].count(FindingCode.NO_CRITICAL_PATH) == 1
-    names = {process.process_name for process in shown_file(tmp_path / "x.pftrace").processes.values()}
-    assert names == {"rank 0", "rank 1"}
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ EVENTS = [
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many chunks, which the Python reader decodes."""
     monkeypatch.setattr(chunk_decoding, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(kineto_reader, "scanner_for", lambda _: None)
+    monkeypatch.setattr(kineto_reader, "native_library", lambda _: None)
 
 
 def watch_workers(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:

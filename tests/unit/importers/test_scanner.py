@@ -20,7 +20,7 @@ from tools.fuzz.model import Sample
 from tracebraid.errors import CaptureError, InputError, OutputError
 from tracebraid.importers.kineto.scan import Scan
 from tracebraid.model.timeline import Timeline
-from tracebraid.native import scanner
+from tracebraid.native import library as native
 
 GOOD = '{"ph":"X","cat":"cpu_op","name":"good","pid":1,"tid":1,"ts":1.001,"dur":2,"args":{"External id":1}}'
 SMALL_CHUNK_BYTES = 600
@@ -30,10 +30,10 @@ PER_PART = 10
 @pytest.fixture(scope="module")
 def library() -> ctypes.CDLL:
     try:
-        scanner.build()
+        native.build()
     except (CaptureError, OutputError) as error:
         pytest.skip(str(error))
-    library = scanner.scanner_for(0)
+    library = native.native_library(is_worth_building=False)
     assert library is not None
     return library
 
@@ -60,7 +60,7 @@ def compare(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Compare:
     """Read a file in usual and in small chunks with both readers."""
 
     def read(path: Path, by: ctypes.CDLL | None) -> Timeline | str:
-        monkeypatch.setattr(reader, "scanner_for", lambda _: by)
+        monkeypatch.setattr(reader, "native_library", lambda _: by)
         try:
             return reader.read_timeline(path, processes=1)
         except InputError as error:

@@ -13,7 +13,7 @@ from tracebraid.analysis.time.step_windows import steps_refused
 from tracebraid.api.exports.export import ExportOptions, StepNames, steps_of
 from tracebraid.api.graphing import RankOfGraph, critical_path, graph_of_ranks, rank_of_graph
 from tracebraid.api.job_answers import linked_parts, rank_parts
-from tracebraid.errors import ArgumentError, MissingLibraryError
+from tracebraid.errors import ArgumentError
 from tracebraid.model.engine import InProcess, Job
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -166,12 +166,9 @@ def _facts_of_rank(options: ExportOptions, linked: LinkedTrace, *, keeps_linked:
         linked.compute_all()
     steps = steps_of(linked, options)
     start = linked.timeline.events.get_column("ts_ns").min()
-    graph, refusal = None, steps_refused(linked)
+    refusal = steps_refused(linked)
     problem = "" if refusal is None else refusal.problem
-    try:
-        graph = rank_of_graph(linked) if refusal is None else None
-    except MissingLibraryError as error:
-        problem = str(error)
+    graph = rank_of_graph(linked) if refusal is None else None
     parts = rank_parts(linked) if graph is None else graph.parts
     start_ns = start if isinstance(start, int) else None
     kept = linked if keeps_linked else None
@@ -188,7 +185,7 @@ def _joined(
         try:
             graph = graph_of_ranks(graphs)
             path = critical_path(graph, step=options.step, replays=0, with_error=False)
-        except (ArgumentError, MissingLibraryError) as error:
+        except ArgumentError as error:
             problem = str(error)
         else:
             return graph.ranks, path, ()

@@ -51,7 +51,7 @@ def check(
     Raises:
         InputError: there is no such file. An unreadable file is a finding.
         ArgumentError: the folder has several comm-group files.
-        MissingLibraryError: protobuf or numba is not installed.
+        MissingLibraryError: protobuf is not installed.
 
     Example:
         ``tracebraid.chakra.check("job").runs``

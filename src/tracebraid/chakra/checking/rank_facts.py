@@ -15,9 +15,9 @@ from tracebraid.chakra.dependencies import RankDependencies, depths, rank_depend
 from tracebraid.chakra.schema import ChakraRank
 from tracebraid.chakra.wire.messages import TYPE_ONLY
 from tracebraid.chakra.wire.writing import ATTRIBUTE_COLUMNS
-from tracebraid.compiled import compiled
 from tracebraid.model.finding import Finding
 from tracebraid.model.printable import printable
+from tracebraid.native.loops import native_loop
 
 _NODES_NAMED = 5
 """Maximum named nodes with the same fault; all are counted."""
@@ -182,12 +182,13 @@ def skeleton_of(
 ) -> Skeleton:
     """The skeleton of a rank."""
     start_us, level = _starts(dependencies.first, dependencies.before, order, communicates, duration_us)
-    most = np.diff(dependencies.first).max(initial=1)
-    kept, first, before = _contracted(dependencies.first, dependencies.before, order, communicates, int(most))
+    kept, first, before = _contracted(
+        dependencies.first, dependencies.before, order, communicates, _STEPS_BACK
+    )
     return Skeleton(kept, first, before, start_us[kept], level[kept])
 
 
-@compiled
+@native_loop
 def _starts(
     first: _Ints, before: _Ints, order: _Ints, communicates: NDArray[np.int8], duration_us: _Ints
 ) -> tuple[_Ints, _Ints]:
@@ -207,56 +208,46 @@ def _starts(
     return start, level
 
 
-@compiled
+@native_loop
 def _contracted(
-    first: _Ints, before: _Ints, order: _Ints, communicates: NDArray[np.int8], width: int
+    first: _Ints, before: _Ints, order: _Ints, communicates: NDArray[np.int8], steps_back: int
 ) -> tuple[_Ints, _Ints, _Ints]:
-    nodes = len(communicates)
-    stands_for = np.full(nodes, -1, dtype=np.int64)
-    kept = np.empty(len(order), dtype=np.int64)
-    kept_first = np.zeros(len(order) + 1, dtype=np.int64)
-    kept_before = np.empty(len(before), dtype=np.int64)
-    found = np.empty(width, dtype=np.int64)
-    walked = np.empty(_STEPS_BACK, dtype=np.int64)
-    count, edges = 0, 0
-    for at in range(len(order)):
-        row = order[at]
-        many = 0
-        for entry in range(first[row], first[row + 1]):
-            if stands_for[before[entry]] >= 0:
-                found[many] = stands_for[before[entry]]
-                many += 1
-        if many > 1:
-            found[:many].sort()
-            last = found[many - 1]
-            unique = 0
-            for entry in range(many - 1):
-                # Is it waited for by the last of them already? Gone back along what that one waits for.
-                needed = found[entry] != found[entry + 1]
-                walked[0], begin, end = last, 0, 1
-                while begin < end and needed:
-                    for edge in range(kept_first[walked[begin]], kept_first[walked[begin] + 1]):
-                        if kept_before[edge] == found[entry]:
-                            needed = False
-                        elif kept_before[edge] > found[entry] and end < _STEPS_BACK:
-                            walked[end] = kept_before[edge]
-                            end += 1
-                    begin += 1
-                if needed:
-                    found[unique] = found[entry]
-                    unique += 1
-            found[unique] = last
-            many = unique + 1
-        if communicates[row] == 0 and many < 2:
-            stands_for[row] = found[0] if many else -1
+    stands_for = np.full(len(communicates), -1, dtype=np.int64)
+    kept: list[int] = []
+    kept_before: list[list[int]] = []
+    for row in order:
+        found = sorted(
+            stands_for[other] for other in before[first[row] : first[row + 1]] if stands_for[other] >= 0
+        )
+        last = found[-1:]
+        # Is one waited for by the last of them already? Gone back along what that one waits for.
+        found = [
+            each
+            for each in sorted({*found} - {*last})
+            if not _leads_back(kept_before, last, each, steps_back)
+        ]
+        found += last
+        if communicates[row] == 0 and len(found) < 2:
+            stands_for[row] = found[0] if found else -1
             continue
-        stands_for[row] = count
-        kept[count] = row
-        kept_before[edges : edges + many] = found[:many]
-        edges += many
-        count += 1
-        kept_first[count] = edges
-    return kept[:count], kept_first[: count + 1], kept_before[:edges]
+        stands_for[row] = len(kept)
+        kept.append(row)
+        kept_before.append(found)
+    ends = np.cumsum([0, *map(len, kept_before)], dtype=np.int64)
+    flat = np.array([other for each in kept_before for other in each], dtype=np.int64)
+    return np.array(kept, dtype=np.int64), ends, flat
+
+
+def _leads_back(kept_before: list[list[int]], walked: list[int], searched: int, steps_back: int) -> bool:
+    """Whether dependencies lead back from a node to one before it, within so many nodes."""
+    walked = [*walked]
+    for at in walked:
+        for other in kept_before[at]:
+            if other == searched:
+                return True
+            if other > searched and len(walked) < steps_back:
+                walked.append(other)
+    return False
 
 
 _RUN = [

@@ -20,9 +20,9 @@ from tracebraid.chakra.exporting.tasks import (
     issued,
     step_marks,
 )
-from tracebraid.compiled import compiled
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, EdgeKind, EdgeList, Point, RankGraph, moment
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
@@ -108,7 +108,7 @@ def threads_of(graph: RankGraph, communication: _Ints) -> Threads:
     following[host.before] = host.after
     firsts = np.unique(host.before[edge_to[host.before] < 0])
     firsts = firsts[np.argsort(graph.times_ns[firsts], kind="stable")]
-    moments, thread = _followed(firsts, following, len(host) + len(firsts))
+    moments, thread = _followed(firsts, following)
     edge = edge_to[moments]
     times_ns = graph.times_ns[moments]
     owner = np.where(edge < 0, _NO_POSITION, host.activity[edge]) if len(host) else edge
@@ -133,18 +133,17 @@ def _inside(position: _Ints, activities: _Ints, count: int) -> _Flags:
     return inside
 
 
-@compiled
-def _followed(firsts: _Ints, following: _Ints, count: int) -> tuple[_Ints, _Ints]:
+@native_loop
+def _followed(firsts: _Ints, following: _Ints) -> tuple[_Ints, _Ints]:
     """The moments from each first one on, thread by thread, and the thread of each."""
-    moments, thread = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
-    filled = 0
-    for index in range(len(firsts)):
-        current = firsts[index]
+    moments, thread = [], []
+    for index, first in enumerate(firsts):
+        current = first
         while current >= 0:
-            moments[filled], thread[filled] = current, index
-            filled += 1
+            moments.append(current)
+            thread.append(index)
             current = following[current]
-    return moments, thread
+    return np.array(moments, dtype=np.int64), np.array(thread, dtype=np.int64)
 
 
 _BETWEEN = (

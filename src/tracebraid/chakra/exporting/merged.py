@@ -23,10 +23,10 @@ from tracebraid.chakra.exporting.tasks import (
     step_marks,
 )
 from tracebraid.chakra.schema import SCHEMA_VERSION, AttributeValue, ChakraRank, NodeDeps
-from tracebraid.compiled import compiled
 from tracebraid.graph.edge_order import edge_rows, order_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, EdgeKind, Point, RankGraph, moment
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 _Ids = NDArray[np.int32]
@@ -69,7 +69,7 @@ def awaited(graph: RankGraph, activity: _Ints) -> Awaited:
     return Awaited(last, tuple(found))
 
 
-@compiled
+@native_loop
 def _last(order: _Ids, deps: tuple[_Ints, _Ids], work_ns: _Ints, times_ns: _Ints, own: _Ints) -> _Ints:
     first, before = deps
     found: _Ints = own.copy()
@@ -85,7 +85,7 @@ def _last(order: _Ids, deps: tuple[_Ints, _Ids], work_ns: _Ints, times_ns: _Ints
     return found
 
 
-@compiled
+@native_loop
 def _latest(order: _Ids, deps: tuple[_Ints, _Ids], position: _Ints) -> _Ints:
     first, before = deps
     found: _Ints = position.copy()

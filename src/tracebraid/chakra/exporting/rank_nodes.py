@@ -14,12 +14,12 @@ from tracebraid.chakra.exporting.merged import rank_as_lane
 from tracebraid.chakra.exporting.reduction import reduced
 from tracebraid.chakra.exporting.tasks import NONE, TaskKind, Tasks, Waits, node_columns
 from tracebraid.chakra.schema import SCHEMA_VERSION, ChakraRank, NodeDeps
-from tracebraid.compiled import compiled
 from tracebraid.graph.edge_order import order_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.graph import RankGraph
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 
@@ -125,7 +125,7 @@ def _first(after: _Ints, count: int) -> _Ints:
     return first
 
 
-@compiled
+@native_loop
 def _sets(
     order: NDArray[np.int32], entries: tuple[_Ints, _Ints, _Ints], tasks: tuple[_Ints, _Ints]
 ) -> tuple[_Ints, _Ints, _Ints]:
@@ -133,35 +133,28 @@ def _sets(
     first, before, task = entries
     lane, end_ns = tasks
     begin, size = np.zeros(len(order), dtype=np.int64), np.zeros(len(order), dtype=np.int64)
-    found = np.empty(len(order) + 1024, dtype=np.int64)
-    filled = 0
+    found: list[int] = []
     for point in order:
-        begin[point] = filled
+        own: list[int] = []
         for entry in range(first[point], first[point + 1]):
-            own = task[entry]
-            count = 1 if own >= 0 else size[before[entry]]
-            for index in range(count):
-                new = own if own >= 0 else found[begin[before[entry]] + index]
+            waited, other = task[entry], before[entry]
+            for new in [waited] if waited >= 0 else found[begin[other] : begin[other] + size[other]]:
                 # Those of its lane that ended before are covered by it, and it by one that ended later.
-                kept, covered = begin[point], False
-                for other in range(begin[point], filled):
-                    old = found[other]
-                    same = lane[new] >= 0 and lane[old] == lane[new]
-                    if old == new or (same and end_ns[old] > end_ns[new]):
-                        covered = True
-                    if not same or end_ns[old] >= end_ns[new]:
-                        found[kept] = old
-                        kept += 1
-                filled = kept
-                if not covered:
-                    if filled == len(found):
-                        longer = np.empty(2 * filled, dtype=np.int64)
-                        longer[:filled] = found
-                        found = longer
-                    found[filled] = new
-                    filled += 1
-        size[point] = filled - begin[point]
-    return found, begin, size
+                same = [lane[new] >= 0 and lane[old] == lane[new] for old in own]
+                is_covered = any(
+                    old == new or (is_same and end_ns[old] > end_ns[new])
+                    for old, is_same in zip(own, same, strict=True)
+                )
+                own = [
+                    old
+                    for old, is_same in zip(own, same, strict=True)
+                    if not is_same or end_ns[old] >= end_ns[new]
+                ]
+                if not is_covered:
+                    own.append(new)
+        begin[point], size[point] = len(found), len(own)
+        found += own
+    return np.array(found, dtype=np.int64), begin, size
 
 
 def rank_nodes(

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from tracebraid.chakra.codes import NodeType
 from tracebraid.chakra.exporting.tasks import DELAY
 from tracebraid.chakra.schema import CHAKRA_NODES, ChakraRank, NodeDeps
-from tracebraid.compiled import compiled
 from tracebraid.errors import ArgumentError
 from tracebraid.model.expressions import as_text
 from tracebraid.model.quantities import NS_PER_US
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
@@ -75,7 +75,7 @@ def reduced(before: _Ints, after: _Ints, lane: _Ints) -> Reduction:
     return Reduction(before[back], after[back], len(new) - len(back), untested)
 
 
-@compiled
+@native_loop
 def _chains(first: _Ints, before: _Ints, lane: _Ints) -> _Ints:
     """The chain of each row: that of a dependency which ends one, on the same lane if possible; else a new one."""
     chain = np.empty(len(lane), dtype=np.int64)
@@ -127,7 +127,7 @@ def _clock_entries(chain: _Ints, before: _Ints, after: _Ints) -> tuple[_Ints, in
     return entry, entries
 
 
-@compiled
+@native_loop
 def _mark_implied(
     deps: tuple[_Ints, _Ints], tested: _Flags, entry: _Ints, entries: int, implied: _Flags
 ) -> None:
@@ -191,7 +191,7 @@ def lane_borders(first: _Ints, before: _Ints, lane: _Ints, lanes: int) -> LaneBo
     return LaneBorders(~no_first, ~no_last)
 
 
-@compiled
+@native_loop
 def _mark(first: _Ints, before: _Ints, own: _Flags, no_first: _Flags, no_last: _Flags) -> None:
     """Mark the nodes of a lane that have a predecessor, and those that have a successor."""
     count = len(own)
@@ -291,7 +291,7 @@ def _chosen(rank: ChakraRank, steps: Sequence[str], left_out: Collection[str]) -
     return found
 
 
-@compiled
+@native_loop
 def _between(first: _Ints, before: _Ints, chosen: _Flags, free: _Flags) -> _Flags:
     """Mark free nodes that lie behind a chosen node and before another, with nothing but free nodes between."""
     count = len(chosen)
@@ -322,7 +322,7 @@ def beginning_of_steps(
     return Beginning(begins_ns, row, release_ns[row], cut_ns[kept])
 
 
-@compiled
+@native_loop
 def _releases(first: _Ints, before: _Ints, kept: _Flags, end_ns: _Ints) -> _Ints:
     """Latest end of what a kept node waits for before all kept ones, if it ends last of all that it waits for."""
     count = len(kept)
@@ -389,7 +389,7 @@ def begun(rank: ChakraRank, beginning: Beginning) -> ChakraRank:
     )
 
 
-@compiled
+@native_loop
 def _latest_over(first: _Ints, before: _Ints, chosen: tuple[_Flags, _Flags]) -> _Ints:
     """Latest kept node of a lane that each node depends on through dropped nodes; else -1."""
     kept, on_lane = chosen

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import NodeType
 from tracebraid.chakra.schema import ChakraRank
-from tracebraid.compiled import compiled
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text
+from tracebraid.native.loops import native_loop
 
 MOST_ERROR_NS = 20_000
 """Error bound of a rank's step: ten times the effect of rounding to microseconds on captured jobs."""
@@ -280,7 +280,7 @@ def _slots(parts: Sequence[ReplayPart], groups: Mapping[str, Sequence[int]]) -> 
     )
 
 
-@compiled
+@native_loop
 def _ends(
     bounds: tuple[_Ints, _Ints, _Ints],
     nodes: tuple[_Ints, _Ids, _Ids],

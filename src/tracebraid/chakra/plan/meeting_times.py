@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 _Flags = NDArray[np.bool_]
@@ -67,7 +67,7 @@ def with_meeting_times(rows: pl.DataFrame, single_lane: bool) -> pl.DataFrame:
     is_pair = pl.col("pair").is_not_null() & (pl.len().over("pair") == 2)
     ordered = ordered.with_columns(pl.when(is_pair).then(other).otherwise(-1).alias("_partner"))
     columns = ("order", "rank", "_block", "start_ns", "end_ns", "receives", "_partner", "_follows")
-    given = _Rows(*(ordered.get_column(name).to_numpy() for name in columns))
+    given = _Rows(*(column.to_numpy() for column in ordered.select(columns).cast({"rank": pl.Int64})))
     ranks = int(given.rank.max(initial=-1)) + 1
     latest_ns, ends_ns = _latest(given, ranks, single_lane)
     meets_ns, may_lead = _meetings(given, (latest_ns, ends_ns), ranks, single_lane)
@@ -87,7 +87,7 @@ def _follows() -> pl.Expr:
     return (same & gap.is_between(0, _LONGEST_LEAD_NS)).fill_null(value=False)
 
 
-@compiled
+@native_loop
 def _latest(rows: _Rows, ranks: int, single_lane: bool) -> tuple[_Ints, _Ints]:
     """The latest time at which the members of each row may meet, and when the row ends then."""
     forever = np.int64(_FOREVER)
@@ -125,7 +125,7 @@ def _latest(rows: _Rows, ranks: int, single_lane: bool) -> tuple[_Ints, _Ints]:
     return latest, ends
 
 
-@compiled
+@native_loop
 def _meetings(rows: _Rows, known: tuple[_Ints, _Ints], ranks: int, single_lane: bool) -> tuple[_Ints, _Flags]:
     """Meeting time of the members of each row, and whether it is unchanged if the row is issued earlier."""
     latest, ends = known

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import CollectiveCommType
 from tracebraid.chakra.running.network import Algorithm
-from tracebraid.compiled import compiled_with
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 
@@ -116,6 +116,7 @@ def _direct_twice(rounds: Rounds, step: int, at: _Ints, before: _Ints) -> None:
         at[member] = latest + rounds.last_ns[step]
 
 
+@native_loop
 def member_ends(rounds: Rounds, number: int, start_ns: _Ints) -> _Ints:
     """Compute the end of a collective on each member."""
     at: _Ints = start_ns.copy()
@@ -130,14 +131,6 @@ def member_ends(rounds: Rounds, number: int, start_ns: _Ints) -> _Ints:
             else:
                 _direct_twice(rounds, step, at, before)
     return at
-
-
-_CALLED = (_is_even, _exchange, _direct, _direct_twice)
-ROUNDS_PARTS = (*_CALLED, member_ends)
-"""Compile options of functions that call `member_ends`."""
-
-member_ends_ns = compiled_with(*_CALLED)(member_ends)
-"""`member_ends`, compiled."""
 
 
 _REDUCTION_PASSES = 3

@@ -14,7 +14,7 @@ from tracebraid.chakra.running.algorithms import (
     Members,
     Part,
     Plan,
-    member_ends_ns,
+    member_ends,
     plan_of,
     power_of_two,
     rounds_of,
@@ -124,7 +124,7 @@ def cost_of(collective: Collective, network: Network, settings: CollectiveSettin
 
 
 def _even_ns(plan: Plan) -> _Ints:
-    return member_ends_ns(rounds_of([plan]), 0, np.zeros(plan.members, dtype=np.int64))
+    return member_ends(rounds_of([plan]), 0, np.zeros(plan.members, dtype=np.int64))
 
 
 def _chunks(

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tracebraid.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.chakra.running.play import COLLECTIVE, RECEIVE, WORK, Played, Program
 from tracebraid.chakra.schema import ChakraRank, NodeDeps
-from tracebraid.compiled import compiled
 from tracebraid.errors import InputError
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 
@@ -172,7 +172,7 @@ def _refuse_cycles(nodes: RankNodes) -> None:
     )
 
 
-@compiled
+@native_loop
 def _unreached(first: _Ints, after: _Ints, waits: _Ints) -> _Ints:
     """Remaining dependencies of each node after everything runnable has run; 0 if it ran."""
     left: _Ints = waits.copy()

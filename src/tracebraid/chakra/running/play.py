@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tracebraid.chakra.running.algorithms import ROUNDS_PARTS, Rounds, member_ends
-from tracebraid.compiled import compiled_with
+from tracebraid.chakra.running.algorithms import Rounds, member_ends
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 
@@ -85,290 +86,160 @@ class Played(NamedTuple):
     differs: _Ints
 
 
-class _Events(NamedTuple):
-    """Heap of ends by time, then by the order of insertion.
+class _Ready:
+    """Nodes that wait for nothing but their lane, and lanes that changed since nodes were last issued."""
 
-    Args:
-        time_ns: of each event.
-        order: likewise.
-        row: the node that ends.
-        counts: events in the heap, and events that ever were.
-    """
+    def __init__(self, lanes: int) -> None:
+        self._waiting: list[list[int]] = [[] for _ in range(lanes)]
+        self._is_busy = [False] * lanes
+        self._touched: dict[int, None] = {}
+        self._free: list[int] = []
 
-    time_ns: _Ints
-    order: _Ints
-    row: _Ints
-    counts: _Ints
+    def add(self, lane: int, row: int) -> None:
+        """A node waits for its lane alone."""
+        if lane < 0:
+            self._free.append(row)
+            return
+        heappush(self._waiting[lane], row)
+        self._touched[lane] = None
 
+    def free(self, lane: int) -> None:
+        """The node of a lane has ended."""
+        if lane >= 0:
+            self._is_busy[lane] = False
+            self._touched[lane] = None
 
-class _Ready(NamedTuple):
-    """Nodes that wait for nothing but their lane.
-
-    Args:
-        base: where the heap of each lane begins in `rows`.
-        rows: heaps by row.
-        size: of each heap.
-        is_busy: whether a node is on the lane.
-        touched: lanes whose heap or state changed since nodes were last issued.
-        is_touched: whether a lane is among them.
-        free: nodes that take no lane.
-        counts: touched lanes, free nodes, and free nodes that were issued.
-    """
-
-    base: _Ints
-    rows: _Ints
-    size: _Ints
-    is_busy: NDArray[np.bool_]
-    touched: _Ints
-    is_touched: NDArray[np.bool_]
-    free: _Ints
-    counts: _Ints
+    def taken(self) -> list[int]:
+        """The nodes that are issued now, in their order."""
+        found, self._free = self._free, []
+        lanes = [lane for lane in self._touched if not self._is_busy[lane] and self._waiting[lane]]
+        self._touched = {}
+        for _, lane in sorted((self._waiting[lane][0], lane) for lane in lanes):
+            self._is_busy[lane] = True
+            found.append(heappop(self._waiting[lane]))
+        return found
 
 
-class _Meeting(NamedTuple):
-    """Members that came to each slot, as a list of nodes linked by `following`; and the consumed counters."""
+class _Play:
+    """All ranks, from the first node to the last that ever ends."""
 
-    head: _Ints
-    following: _Ints
-    taken: _Ints
+    def __init__(self, program: Program, lanes: int, counters: int, slots: int) -> None:
+        count = len(program.role)
+        self._program = program
+        self.played = Played(
+            *(_none(count), _none(count), _none(count), _none(count)),
+            *(np.zeros(slots, dtype=np.int64), _none(slots), _none(slots), _none(slots), _none(slots)),
+        )
+        self._ready = _Ready(lanes)
+        self._ends: list[tuple[int, int, int]] = []
+        self._pushed = 0
+        self._members: list[list[int]] = [[] for _ in range(slots)]
+        self._taken = [0] * counters
 
+    def run(self) -> None:
+        """Until no node ends any more."""
+        program, played, ready = self._program, self.played, self._ready
+        waits = program.waits.copy()
+        for row in np.flatnonzero(waits == 0).tolist():
+            ready.add(int(program.lane[row]), row)
+        now, ended = 0, -1
+        while True:
+            for row in ready.taken():
+                played.start_ns[row] = now
+                played.cause[row] = ended
+                self._issue(row)
+            if not self._ends:
+                return
+            now, _, ended = heappop(self._ends)
+            played.end_ns[ended] = now
+            ready.free(int(program.lane[ended]))
+            for after in program.after[program.first[ended] : program.first[ended + 1]].tolist():
+                waits[after] -= 1
+                if waits[after] == 0:
+                    ready.add(int(program.lane[after]), after)
 
-def _push(events: _Events, time: int, row: int) -> None:
-    at = events.counts[0]
-    while at > 0 and events.time_ns[(at - 1) // 2] > time:
-        above = (at - 1) // 2
-        _move(events, above, at)
-        at = above
-    events.time_ns[at], events.order[at], events.row[at] = time, events.counts[1], row
-    events.counts[0] += 1
-    events.counts[1] += 1
+    def _push(self, time_ns: int, row: int) -> None:
+        heappush(self._ends, (int(time_ns), self._pushed, int(row)))
+        self._pushed += 1
 
+    def _issue(self, row: int) -> None:
+        """A node starts."""
+        program, played = self._program, self.played
+        if program.role[row] == WORK:
+            self._push(played.start_ns[row] + program.duration_ns[row], row)
+            return
+        counter = program.counter[row]
+        played.slot[row] = program.slot[row] + self._taken[counter]
+        self._taken[counter] += 1
+        played.come[played.slot[row]] += 1
+        if program.role[row] == COLLECTIVE:
+            self._meet_group(row)
+        else:
+            self._meet_pair(row)
 
-def _move(events: _Events, source: int, target: int) -> None:
-    events.time_ns[target] = events.time_ns[source]
-    events.order[target] = events.order[source]
-    events.row[target] = events.row[source]
+    def _start_message(self, slot: int, now: int) -> None:
+        """The message of a send is under way: it is known when both ends end, if the receive has come."""
+        program, played = self._program, self.played
+        send, receive = played.last[slot], played.receive[slot]
+        self._push(now + program.duration_ns[send], send)
+        played.latest_ns[slot] = now + program.delivery_ns[send]
+        if receive >= 0:
+            self._push(played.latest_ns[slot] + program.duration_ns[receive], receive)
 
+    def _meet_pair(self, row: int) -> None:
+        """A send or receive comes to its slot."""
+        program, played = self._program, self.played
+        slot, now = played.slot[row], played.start_ns[row]
+        if program.role[row] == SEND:
+            played.last[slot] = row
+            if not program.rendezvous[row] or played.receive[slot] >= 0:
+                self._start_message(slot, now)
+            return
+        played.receive[slot] = row
+        send = played.last[slot]
+        if send >= 0 and program.rendezvous[send]:
+            self._start_message(slot, now)
+        elif send >= 0:
+            self._push(max(now, played.latest_ns[slot]) + program.duration_ns[row], row)
 
-def _is_before(events: _Events, first: int, second: int) -> bool:
-    if events.time_ns[first] != events.time_ns[second]:
-        return bool(events.time_ns[first] < events.time_ns[second])
-    return bool(events.order[first] < events.order[second])
-
-
-def _drop_first(events: _Events) -> None:
-    """Pop the first event; entries after the last may be overwritten."""
-    events.counts[0] -= 1
-    count = events.counts[0]
-    at, child = 0, 1
-    while child < count:
-        if child + 1 < count and _is_before(events, child + 1, child):
-            child += 1
-        if _is_before(events, count, child):
-            break
-        _move(events, child, at)
-        at, child = child, 2 * child + 1
-    _move(events, count, at)
-
-
-def _touch(ready: _Ready, lane: int) -> None:
-    if not ready.is_touched[lane]:
-        ready.is_touched[lane] = True
-        ready.touched[ready.counts[0]] = lane
-        ready.counts[0] += 1
-
-
-def _add(ready: _Ready, lane: int, row: int) -> None:
-    """A node waits for its lane alone."""
-    if lane < 0:
-        ready.free[ready.counts[1]] = row
-        ready.counts[1] += 1
-        return
-    base, at = ready.base[lane], ready.size[lane]
-    ready.size[lane] += 1
-    while at > 0 and ready.rows[base + (at - 1) // 2] > row:
-        ready.rows[base + at] = ready.rows[base + (at - 1) // 2]
-        at = (at - 1) // 2
-    ready.rows[base + at] = row
-    _touch(ready, lane)
-
-
-def _drop_lowest(ready: _Ready, lane: int) -> None:
-    base = ready.base[lane]
-    ready.size[lane] -= 1
-    count = ready.size[lane]
-    moved = ready.rows[base + count]
-    at, child = 0, 1
-    while child < count:
-        if child + 1 < count and ready.rows[base + child + 1] < ready.rows[base + child]:
-            child += 1
-        if ready.rows[base + child] >= moved:
-            break
-        ready.rows[base + at] = ready.rows[base + child]
-        at, child = child, 2 * child + 1
-    ready.rows[base + at] = moved
-
-
-def _take(ready: _Ready) -> int:
-    """The next node that can be issued; -1: none, and nothing is touched any more."""
-    if ready.counts[2] < ready.counts[1]:
-        ready.counts[2] += 1
-        return int(ready.free[ready.counts[2] - 1])
-    row, best = -1, -1
-    for index in range(ready.counts[0]):
-        lane = ready.touched[index]
-        if ready.is_busy[lane] or ready.size[lane] == 0:
-            continue
-        lowest = ready.rows[ready.base[lane]]
-        if row < 0 or lowest < row:
-            row, best = lowest, lane
-    if row >= 0:
-        ready.is_busy[best] = True
-        _drop_lowest(ready, best)
-        return int(row)
-    for index in range(ready.counts[0]):
-        ready.is_touched[ready.touched[index]] = False
-    ready.counts[:] = 0
-    return -1
-
-
-def _start_message(program: Program, played: Played, events: _Events, slot: int, now: int) -> None:
-    """The message of a send is under way: it is known when both ends end, if the receive has come."""
-    send, receive = played.last[slot], played.receive[slot]
-    _push(events, now + program.duration_ns[send], send)
-    played.latest_ns[slot] = now + program.delivery_ns[send]
-    if receive >= 0:
-        _push(events, played.latest_ns[slot] + program.duration_ns[receive], receive)
-
-
-def _meet_pair(program: Program, played: Played, events: _Events, row: int) -> None:
-    """A send or receive comes to its slot."""
-    slot, now = played.slot[row], played.start_ns[row]
-    played.come[slot] += 1
-    if program.role[row] == 2:
+    def _meet_group(self, row: int) -> None:
+        """A collective comes to its slot; with the last member it is known when each ends."""
+        program, played = self._program, self.played
+        slot = played.slot[row]
+        members = self._members[slot]
+        if members and played.differs[slot] < 0 and program.signature[members[-1]] != program.signature[row]:
+            played.differs[slot] = row
+        members.append(row)
         played.last[slot] = row
-        if not program.rendezvous[row] or played.receive[slot] >= 0:
-            _start_message(program, played, events, slot, now)
-        return
-    played.receive[slot] = row
-    send = played.last[slot]
-    if send >= 0 and program.rendezvous[send]:
-        _start_message(program, played, events, slot, now)
-    elif send >= 0:
-        _push(events, max(now, played.latest_ns[slot]) + program.duration_ns[row], row)
-
-
-def _start_group(program: Program, played: Played, meeting: _Meeting, events: _Events, row: int) -> None:
-    """All members of a collective have come: it is known when each ends."""
-    now, member, is_even = played.start_ns[row], row, True
-    start = np.empty(program.expected[row], dtype=np.int64)
-    while member >= 0:
-        start[program.position[member]] = played.start_ns[member]
-        is_even = is_even and played.start_ns[member] == now
-        member = meeting.following[member]
-    if is_even or program.plan[row] < 0:
-        member = row
-        while member >= 0:
-            _push(events, now + program.duration_ns[member], member)
-            member = meeting.following[member]
-        return
-    ends = member_ends(program.rounds, program.plan[row], start)
-    member = row
-    while member >= 0:
-        _push(events, ends[program.position[member]], member)
-        member = meeting.following[member]
-
-
-def _meet_group(program: Program, played: Played, meeting: _Meeting, events: _Events, row: int) -> None:
-    """A collective comes to its slot; with the last member it is known when each ends."""
-    slot, now = played.slot[row], played.start_ns[row]
-    first = meeting.head[slot]
-    if first >= 0 and played.differs[slot] < 0 and program.signature[first] != program.signature[row]:
-        played.differs[slot] = row
-    meeting.following[row] = first
-    meeting.head[slot] = row
-    played.come[slot] += 1
-    played.last[slot] = row
-    played.latest_ns[slot] = now
-    if played.come[slot] == program.expected[row] and played.differs[slot] < 0:
-        _start_group(program, played, meeting, events, row)
-
-
-def _issue(program: Program, played: Played, meeting: _Meeting, events: _Events, row: int) -> None:
-    """A node starts."""
-    role = program.role[row]
-    if role == 0:
-        _push(events, played.start_ns[row] + program.duration_ns[row], row)
-        return
-    counter = program.counter[row]
-    played.slot[row] = program.slot[row] + meeting.taken[counter]
-    meeting.taken[counter] += 1
-    if role == 1:
-        _meet_group(program, played, meeting, events, row)
-    else:
-        _meet_pair(program, played, events, row)
-
-
-def _deadlock(lane: _Ints, lanes: int) -> _Ready:
-    base = np.zeros(lanes + 1, dtype=np.int64)
-    for row in range(len(lane)):
-        if lane[row] >= 0:
-            base[lane[row] + 1] += 1
-    for number in range(lanes):
-        base[number + 1] += base[number]
-    rows, free = np.empty(len(lane), dtype=np.int64), np.empty(len(lane), dtype=np.int64)
-    size, touched = np.zeros(lanes, dtype=np.int64), np.empty(lanes, dtype=np.int64)
-    is_busy, is_touched = np.zeros(lanes, dtype=np.bool_), np.zeros(lanes, dtype=np.bool_)
-    return _Ready(base, rows, size, is_busy, touched, is_touched, free, np.zeros(3, dtype=np.int64))
+        played.latest_ns[slot] = played.start_ns[row]
+        if played.come[slot] != program.expected[row] or played.differs[slot] >= 0:
+            return
+        start = np.empty(program.expected[row], dtype=np.int64)
+        start[program.position[members]] = played.start_ns[members]
+        together = bool((start == start[0]).all()) or program.plan[row] < 0
+        ends = None if together else member_ends(program.rounds, int(program.plan[row]), start)
+        for member in reversed(members):
+            if ends is None:
+                self._push(played.start_ns[row] + program.duration_ns[member], member)
+            else:
+                self._push(int(ends[program.position[member]]), member)
 
 
 def _none(count: int) -> _Ints:
-    return np.full(count, -1, dtype=np.int64)
+    return np.full(count, NEVER, dtype=np.int64)
 
 
-@compiled_with(
-    *(_move, _push, _is_before, _drop_first, _touch, _add, _drop_lowest, _take),
-    *ROUNDS_PARTS,
-    *(_start_message, _meet_pair, _start_group, _meet_group, _issue, _deadlock, _none),
-)
 def play(program: Program, lanes: int, counters: int, slots: int) -> Played:
     """Run all nodes: a lane takes the ready node with the lowest row, as ASTRA-sim issues by ascending id.
 
     Nodes that end at the same time are seen in the order in which their ends became known. A collective that members
     disagree about never ends.
     """
-    count = len(program.role)
-    waits = program.waits.copy()
-    come = np.zeros(slots, dtype=np.int64)
-    played = Played(
-        *(_none(count), _none(count), _none(count), _none(count)),
-        *(come, _none(slots), _none(slots), _none(slots), _none(slots)),
-    )
-    meeting = _Meeting(_none(slots), _none(count), np.zeros(counters, dtype=np.int64))
-    ready = _deadlock(program.lane, lanes)
-    events = _Events(_none(count + 1), _none(count + 1), _none(count + 1), np.zeros(2, dtype=np.int64))
-    for row in range(count):
-        if waits[row] == 0:
-            _add(ready, program.lane[row], row)
-    now, ended = 0, -1
-    while True:
-        row = _take(ready)
-        while row >= 0:
-            played.start_ns[row] = now
-            played.cause[row] = ended
-            _issue(program, played, meeting, events, row)
-            row = _take(ready)
-        if events.counts[0] == 0:
-            return played
-        now, ended = events.time_ns[0], events.row[0]
-        _drop_first(events)
-        played.end_ns[ended] = now
-        lane = program.lane[ended]
-        if lane >= 0:
-            ready.is_busy[lane] = False
-            _touch(ready, lane)
-        for index in range(program.first[ended], program.first[ended + 1]):
-            after = program.after[index]
-            waits[after] -= 1
-            if waits[after] == 0:
-                _add(ready, program.lane[after], after)
+    return Played(*_played(program, lanes, counters, slots))
+
+
+@native_loop
+def _played(program: Program, lanes: int, counters: int, slots: int) -> tuple[_Ints, ...]:
+    play = _Play(program, lanes, counters, slots)
+    play.run()
+    return tuple(play.played)

@@ -75,7 +75,7 @@ def run(
         InputError: a file cannot be read, a rank is missing, a node depends on a missing node or on itself in a
             cycle, names an unknown group or rank, or has operations, no duration and no roofline. A deadlock between
             ranks is an answer: see `waits`.
-        MissingLibraryError: protobuf or numba is not installed.
+        MissingLibraryError: protobuf is not installed.
 
     Example::
 

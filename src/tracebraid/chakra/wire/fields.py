@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 _Bytes = NDArray[np.uint8]
@@ -115,7 +115,7 @@ def packed_varints(data: bytes, lists: Slices) -> Packed:
     return Packed(found[0, :count], found[1, :count], flags[0], flags[1])
 
 
-@compiled
+@native_loop
 def _decompose(data: _Bytes, spans: _Ints, found: _Ints, readable: NDArray[np.bool_]) -> int:
     """Fill in fields as far as there is room for them; returns how many there are."""
     count = 0
@@ -161,7 +161,7 @@ def _decompose(data: _Bytes, spans: _Ints, found: _Ints, readable: NDArray[np.bo
     return count
 
 
-@compiled
+@native_loop
 def _unpack(data: _Bytes, spans: _Ints, found: _Ints, flags: NDArray[np.bool_]) -> int:
     """Fill in the list and the bits of each number, and the flags of each list; returns how many numbers there are."""
     count = 0
@@ -198,7 +198,7 @@ def numbered_texts(data: bytes, slices: Slices) -> tuple[_Ints, list[bytes]]:
     return number, [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
 
 
-@compiled
+@native_loop
 def _number(data: NDArray[np.uint8], spans: _Ints, slots: _Ints, first: _Ints, number: _Ints) -> int:
     """Fill in the number of each text and the first row with each number; returns how many there are."""
     count, last = 0, len(slots) - 1

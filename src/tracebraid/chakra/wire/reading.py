@@ -306,7 +306,7 @@ def read(path: str | Path) -> ChakraRank:
     Raises:
         InputError: it does not exist, or cannot be read.
         NotATraceError: it is not an `.et` file.
-        MissingLibraryError: protobuf or numba is not installed.
+        MissingLibraryError: protobuf is not installed.
 
     Example:
         >>> rank = tracebraid.chakra.read("job.0.et")

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled, compiled_when_large
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.critical_path.step_bounds import (
     EXCLUDED,
@@ -42,6 +41,7 @@ from tracebraid.model.graph import (
     SegmentKind,
 )
 from tracebraid.model.step import some_steps
+from tracebraid.native.loops import native_loop
 
 _WAITING = [kind.value for kind in WAITING_KINDS]
 
@@ -163,7 +163,7 @@ def edge_slack(graph: DependencyGraph, bounds: Sequence[StepBounds]) -> _Ints:
     return left
 
 
-@compiled_when_large
+@native_loop
 def _pass_back(
     first: _Ints, before: NDArray[np.int32], work_ns: _Ints, residual_ns: _Ints, latest_ns: _Ints
 ) -> None:
@@ -305,7 +305,7 @@ def replays_on_path(
     return activities[seen].astype(np.int64), counted[seen]
 
 
-@compiled
+@native_loop
 def _count(
     window: _Window, groups: tuple[_Ints, _Ints, _Ints], drawn_ns: _Ints, seed: int, counted: _Ints
 ) -> None:

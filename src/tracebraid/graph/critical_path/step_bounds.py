@@ -9,10 +9,10 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.time.breakdown import first_start_of_job, step_starts
-from tracebraid.compiled import compiled_when_large
 from tracebraid.model.answers.graph import PATH_SEGMENTS
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Residual, SegmentKind
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 
@@ -125,45 +125,40 @@ def way_back(graph: DependencyGraph, ready_ns: _Ints, bounds: StepBounds) -> Way
     of the moment's edges; these stand in the order in which `join_ranks` got them: a thread's own order first, then
     the duration of device work, then what linking found, then collectives. So the choice is the same in every run.
     """
-    limits = np.array([bounds.end, bounds.start_ns], dtype=np.int64)
     edges = graph.edges
-    moment, edge, is_gap, start, end, count = _walk(
-        edges.first, edges.before, ready_ns, graph.moments.time_ns, limits
+    stretches = _walk(
+        edges.first, edges.before, ready_ns, graph.moments.time_ns, int(bounds.end), int(bounds.start_ns)
     )
-    return Way(*(found[:count][::-1].copy() for found in (moment, edge, is_gap, start, end)))
+    return Way(*(found[::-1].copy() for found in stretches))
 
 
-@compiled_when_large
+@native_loop
 def _walk(
-    first: _Ints, before: NDArray[np.int32], ready_ns: _Ints, times_ns: _Ints, limits: _Ints
-) -> tuple[_Ints, _Ints, _Flags, _Ints, _Ints, int]:
-    """The stretches from the last to the first, and how many there are; those without duration are left out."""
-    current, start_ns = limits[0], limits[1]
-    # Each moment of the way gives a gap and an edge at most.
-    most = 2 * (current + 1)
-    moments, edges = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    gaps = np.empty(most, dtype=np.bool_)
-    starts, ends = np.empty(most, dtype=np.int64), np.empty(most, dtype=np.int64)
-    count = 0
+    first: _Ints, before: NDArray[np.int32], ready_ns: _Ints, times_ns: _Ints, end: int, start_ns: int
+) -> tuple[_Ints, _Ints, _Flags, _Ints, _Ints]:
+    """The stretches from the last to the first; those without duration are left out."""
+    moments, edges, gaps, starts, ends = [], [], [], [], []
+    current = end
     while times_ns[current] > start_ns:
         latest, latest_ns = -1, EXCLUDED
         for edge in range(first[current], first[current + 1]):
             if ready_ns[edge] > latest_ns:
                 latest, latest_ns = edge, ready_ns[edge]
         latest_ns = max(latest_ns, start_ns)
-        if latest_ns < times_ns[current]:
-            moments[count], edges[count], gaps[count] = current, latest, True
-            starts[count], ends[count] = latest_ns, times_ns[current]
-            count += 1
+        begun = latest_ns if latest < 0 else max(times_ns[before[latest]], start_ns)
+        for is_gap, from_ns, to_ns in ((True, latest_ns, times_ns[current]), (False, begun, latest_ns)):
+            if from_ns < to_ns:
+                moments.append(current)
+                edges.append(latest)
+                gaps.append(is_gap)
+                starts.append(from_ns)
+                ends.append(to_ns)
         if latest < 0 or latest_ns == start_ns:
             break
-        begun = max(times_ns[before[latest]], start_ns)
-        if begun < latest_ns:
-            moments[count], edges[count], gaps[count] = current, latest, False
-            starts[count], ends[count] = begun, latest_ns
-            count += 1
         current = before[latest]
-    return moments, edges, gaps, starts, ends, count
+    whole = (np.array(found, dtype=np.int64) for found in (moments, edges, starts, ends))
+    moment, edge_of, start, until = whole
+    return moment, edge_of, np.array(gaps, dtype=np.bool_), start, until
 
 
 _Codes = NDArray[np.uint8]

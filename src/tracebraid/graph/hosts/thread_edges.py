@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled_when_large
 from tracebraid.graph.activities import RankActivities
 from tracebraid.graph.hosts.backend_ranges import backend_ranges, issuing_ops
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, EdgeKind, EdgeList, Point, moment
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
 
@@ -54,7 +54,7 @@ def _thread_of_moments(moments: _Ints, thread: _Ints, first_thread: int) -> _Int
     return found
 
 
-@compiled_when_large
+@native_loop
 def _nested(order: _Ints, parent: _Ints, thread: _Ints, threads: int) -> _Ints:
     """All moments, thread by thread: events in the order of their starts, each around those that lie in it."""
     moments = np.empty(2 * len(order) + 2 * threads, dtype=np.int64)
@@ -83,7 +83,7 @@ def _nested(order: _Ints, parent: _Ints, thread: _Ints, threads: int) -> _Ints:
     return moments[:count]
 
 
-@compiled_when_large
+@native_loop
 def _innermost(moments: _Ints, first_thread: int) -> _Ints:
     """The activity that each moment ends the time of: of those that are open before it, the one that began last."""
     found = np.empty(len(moments), dtype=np.int64)

@@ -31,8 +31,10 @@ from tracebraid.model.quantities import NS_PER_US
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, KINETO_TABLES, LANES, UNUSABLE_DURATIONS
 from tracebraid.model.timeline import Timeline
-from tracebraid.native.scanner import scanner_for
+from tracebraid.native.library import native_library
 
+_WORTH_BUILDING_BYTES = 1 << 29
+"""JSON that the Python reader takes 5 to 9 s for; building the native library takes some 10 s, and it then 1 s."""
 _KNOWN = {category.value for category in Category}
 _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
@@ -217,7 +219,7 @@ def timeline_of(
             "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); are the two swapped?",
         )
     # Of a file of several ranks the Python reader takes one.
-    library = None if label else scanner_for(json_bytes_of(file))
+    library = None if label else native_library(json_bytes_of(file) >= _WORTH_BUILDING_BYTES)
     processes = processes or worth_processes(file)
     chunks = decode_file(file, processes, progress, label=label, library=library)
     if rank is not None:

@@ -6,10 +6,10 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.compiled import compiled_when_large
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.latest_edges import edge_list, with_edges, without_edges
 from tracebraid.model.graph import DependencyGraph, EdgeKind, Point, Residual
+from tracebraid.native.loops import native_loop
 from tracebraid.simulation.changes.communication import (
     communication_costs,
     drop_residuals,
@@ -108,7 +108,7 @@ def _last_of_bucket(graph: DependencyGraph, members: _Ints, most_bytes: float) -
     return last
 
 
-@compiled_when_large
+@native_loop
 def _buckets(key: _Ints, size: _Ints, most_bytes: float) -> _Ints:
     """The number of each row's bucket, from 0 up, in the order of rows."""
     found = np.empty(len(key), dtype=np.int64)

@@ -13,7 +13,7 @@ from tests.planted import PlannedJob, Scene, write_ranks
 from tracebraid.analysis.catalog import all_analyses, job_analyses
 from tracebraid.api.job_answers import job_rank_inputs
 from tracebraid.api.reporting import ReportOptions, chosen_steps, run_results
-from tracebraid.errors import ArgumentError, InputError, MissingLibraryError
+from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model.analysis import Analysis, OnPage
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.report import Note, RunResults
@@ -87,21 +87,6 @@ def test_without_a_graph_the_results_say_why(folder: Path) -> None:
     assert found.path_of_steps is None
     assert found.sweep is None
     assert found.without_graph
-
-
-@pytest.mark.full
-@pytest.mark.slow
-def test_without_numba_there_is_no_graph_and_the_rest_is_there(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def missing(*_: object) -> None:
-        raise MissingLibraryError("not here")
-
-    monkeypatch.setattr("tracebraid.api.reporting.rank_of_graph", missing)
-    found = run_results(tracebraid.open(folder))
-    assert (found.path_of_steps, found.without_graph, found.ranks) == (None, "not here", [0, 1])
-    with pytest.raises(MissingLibraryError):
-        run_results(tracebraid.open(folder), ReportOptions(with_graph=True))
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Where the native scanner comes from, and when the Python reader reads in its place."""
+"""Where the native library comes from, and when Python reads and computes in its place."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from tests.fake_compiler import FakeCompiler, one_that_fails
 from tracebraid.errors import CaptureError, OutputError
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.importers.kineto.scan import Scan
-from tracebraid.native import scanner
+from tracebraid.native import library
 from tracebraid.native.trust import note_built
-
-LARGE_BYTES = 1 << 30
 
 
 @pytest.fixture(scope="module")
 def built() -> Path:
     """The library of all tests."""
     try:
-        return scanner.build()
+        return library.build()
     except (CaptureError, OutputError) as error:
         pytest.skip(str(error))
 
@@ -34,15 +32,15 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: Path) -> Path:
     """A cache of the test's own, which is empty, and no compiler; each problem is reported anew."""
     monkeypatch.setenv("TRACEBRAID_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("CXX", "/nonexistent/c++")
-    scanner._report.cache_clear()
-    scanner._loaded_of_wheel.cache_clear()
+    library._report.cache_clear()
+    library._loaded_of_wheel.cache_clear()
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def ours(cache: Path, built: Path) -> Path:
     """The library in that cache."""
-    path = scanner.library_path()
+    path = library.library_path()
     path.parent.mkdir(parents=True, mode=0o755)
     shutil.copy(built, path)
     note_built(path)
@@ -74,7 +72,7 @@ def test_the_library_of_a_wheel_needs_no_cache(
     monkeypatch: pytest.MonkeyPatch, built: Path, is_scanned: Callable[[], bool]
 ) -> None:
     assert not is_scanned()
-    monkeypatch.setattr(scanner, "in_wheel", lambda: built)
+    monkeypatch.setattr(library, "in_wheel", lambda: built)
     assert is_scanned()
 
 
@@ -84,9 +82,9 @@ def test_a_library_of_a_wheel_that_does_not_load_is_reported(
     caplog: pytest.LogCaptureFixture,
     is_scanned: Callable[[], bool],
 ) -> None:
-    monkeypatch.setattr(scanner, "in_wheel", lambda: write(tmp_path / "other.so", "of another machine"))
+    monkeypatch.setattr(library, "in_wheel", lambda: write(tmp_path / "other.so", "of another machine"))
     assert not is_scanned()
-    assert "without the native reader" in caplog.text
+    assert "without the native library" in caplog.text
 
 
 def test_one_that_is_there_reads(
@@ -152,26 +150,27 @@ def test_one_that_is_not_trusted_is_said_once_and_python_reads(
     said = caplog.records[0].getMessage()
     assert says in said
     assert len(said.splitlines()) == 1
-    assert "python -m tracebraid.native.scanner" in said
+    assert "python -m tracebraid.native.library" in said
 
 
 @pytest.mark.full(keep=1)
-def test_it_is_built_for_a_large_trace_only(
+def test_it_is_built_only_where_that_is_worth_it(
     built: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(scanner, "_run", lambda folder: str(shutil.copy(built, folder))[:0])
-    assert scanner.scanner_for(LARGE_BYTES) is None  # There is no compiler.
+    monkeypatch.setattr(library, "_run", lambda folder: str(shutil.copy(built, folder))[:0])
+    assert library.native_library(is_worth_building=True) is None
+    assert "there is no C++ compiler" in caplog.records.pop().getMessage()
     monkeypatch.setenv("CXX", "sh")
-    assert scanner.scanner_for(1 << 20) is None
+    assert library.native_library(is_worth_building=False) is None
     assert not caplog.records
-    assert scanner.scanner_for(LARGE_BYTES) is not None
+    assert library.native_library(is_worth_building=True) is not None
     assert [record.getMessage() for record in caplog.records] == [
-        "tracebraid: building the native reader: once, some 3 seconds"
+        "tracebraid: building the native library: once, some 10 seconds"
     ]
-    assert scanner.scanner_for(1 << 20) is not None
-    scanner.library_path().unlink()  # What is loaded goes on being the file that it was.
-    scanner.library_path().write_bytes(b"another")
-    assert scanner.scanner_for(LARGE_BYTES) is not None
+    assert library.native_library(is_worth_building=False) is not None
+    library.library_path().unlink()  # What is loaded goes on being the file that it was.
+    library.library_path().write_bytes(b"another")
+    assert library.native_library(is_worth_building=True) is not None
 
 
 @pytest.mark.full
@@ -180,9 +179,9 @@ def test_what_a_compiler_rejects_is_said_and_not_tried_again(
 ) -> None:
     compiler = one_that_fails(tmp_path / "failing")
     monkeypatch.setenv("CXX", str(compiler.path))
-    assert scanner.scanner_for(LARGE_BYTES) is None
-    assert scanner.scanner_for(LARGE_BYTES) is None
+    assert library.native_library(is_worth_building=True) is None
+    assert library.native_library(is_worth_building=True) is None
     assert len(compiler.calls) == 1
     assert "error: boom" in caplog.records[-1].getMessage()
-    assert scanner.main() == 1
+    assert library.main() == 1
     assert len(compiler.calls) == 2

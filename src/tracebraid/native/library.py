@@ -1,6 +1,6 @@
-"""The native scanner of Kineto JSON: from the wheel, or compiled once into the cache. Without it Python reads all.
+"""The native library: from the wheel, or compiled once into the cache. Without it Python reads and computes.
 
-`python -m tracebraid.native.scanner` compiles it, and says why where it cannot.
+`python -m tracebraid.native.library` compiles it, and says why where it cannot.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from tracebraid.errors import CaptureError, OutputError
-from tracebraid.native import FLAGS, LIBRARY, SOURCE
+from tracebraid.native import FLAGS, LIBRARY, SOURCES
 from tracebraid.native.building import (
     Subject,
     cache_folder,
@@ -29,11 +29,9 @@ from tracebraid.native.building import build as build_library
 from tracebraid.native.building import load as load_library
 
 _LOG = logging.getLogger("tracebraid")
-_SUBJECT = Subject("the native reader", "`python -m tracebraid.native.scanner` builds it again")
-_SOURCES = Path(__file__).parent
+_SUBJECT = Subject("the native library", "`python -m tracebraid.native.library` builds it again")
+_FOLDER = Path(__file__).parent
 _BUILD_AT_MOST_S = 300.0
-_WORTH_BUILDING_BYTES = 1 << 29
-"""JSON that the Python reader takes 5 to 9 s for; the compiler takes 2 to 4 s, and the scanner then about 1 s."""
 
 
 def library_path() -> Path:
@@ -43,12 +41,12 @@ def library_path() -> Path:
 
 def in_wheel() -> Path:
     """The path of the library that a wheel for this machine has (`hatch_build.py`)."""
-    return _SOURCES / LIBRARY
+    return _FOLDER / LIBRARY
 
 
 @functools.cache
 def _key() -> str:
-    return f"scanner-{sys.platform}-{platform.machine()}-{fingerprint(FLAGS, _SOURCES)}"
+    return f"native-{sys.platform}-{platform.machine()}-{fingerprint(FLAGS, _FOLDER)}"
 
 
 def build(anew: bool = False) -> Path:
@@ -56,17 +54,17 @@ def build(anew: bool = False) -> Path:
     return build_library(library_path(), _SUBJECT, lambda path: missing_compiler() or _compile(path), anew)
 
 
-def scanner_for(json_bytes: int) -> ctypes.CDLL | None:
-    """The library to read so many bytes of JSON with; None where the Python reader is to read them.
+def native_library(is_worth_building: bool) -> ctypes.CDLL | None:
+    """The library; None where Python is to do without it.
 
-    One that is not there is built only where reading takes longer than building it. One that cannot be trusted or
+    One that is not there is built only where that is worth its time. Why one that is wanted cannot be built, trusted or
     loaded is reported once.
     """
     try:
         if in_wheel().exists():
             return _loaded_of_wheel()
         path = library_path()
-        if json_bytes >= _WORTH_BUILDING_BYTES and not missing_compiler():
+        if is_worth_building:
             build()
         return _loaded(path) if path.exists() else None
     except (CaptureError, OutputError, OSError) as error:
@@ -89,11 +87,13 @@ def _loaded_of_wheel() -> ctypes.CDLL:
 
 @functools.cache
 def _report(problem: str) -> None:
-    _LOG.warning("tracebraid: traces are read without the native reader: %s", problem)
+    _LOG.warning(
+        "tracebraid: without the native library Python reads and computes, many times slower: %s", problem
+    )
 
 
 def _declare(library: ctypes.CDLL) -> None:
-    """Declare the library's functions, as `kineto_scan.cpp` has them."""
+    """Declare the functions of `kineto_scan.cpp`; loops are all of one kind, see `loops.py`."""
     pointer, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
     library.tracebraid_kineto_new.restype = pointer
     library.tracebraid_kineto_new.argtypes = [ctypes.c_char_p]
@@ -107,13 +107,13 @@ def _declare(library: ctypes.CDLL) -> None:
 
 
 def _compile(path: Path) -> str:
-    _LOG.warning("tracebraid: building the native reader: once, some 3 seconds")
+    _LOG.warning("tracebraid: building the native library: once, some 10 seconds")
     return compiled(path, _run)
 
 
 def _run(folder: Path) -> str:
     library = folder / LIBRARY
-    command = [*compiler(), *FLAGS, "-o", str(library), str(_SOURCES / SOURCE)]
+    command = [*compiler(), *FLAGS, "-o", str(library), *(str(_FOLDER / source) for source in SOURCES)]
     try:
         ran = subprocess.run(
             command,
