@@ -36,8 +36,8 @@ demo: $(VENV)/.installed
 # some of them wait for the programs that they started. Beside other processes, each of which delays every hand-over to
 # Polars' thread, it takes more of them to get a share of the machine; tests/gate.py then schedules them in short slices.
 test:
-	$(MAKE) --no-print-directory --jobs 4 --output-sync lint types docs chromium collect
-	POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $$($(SHARE)) --dist worksteal --gate
+	share=$$($(SHARE)) && $(MAKE) --no-print-directory --jobs 4 --output-sync lint types docs chromium collect && \
+		POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $$share --dist worksteal --gate
 
 # Compile the tests and what they import, once: each process of pytest would do it anew. What fails, fails there.
 collect: $(VENV)/.installed-test

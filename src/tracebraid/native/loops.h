@@ -5,10 +5,12 @@
 #include <cassert>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <new>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "columns.h"
 
@@ -22,7 +24,7 @@ struct Value {
   int64_t type;
 };
 
-enum Type : uint8_t { kInt64, kInt32, kInt8, kUint8, kBool, kFloat64, kWhole, kFloat, kReadOnly = 16 };
+enum Type : uint8_t { kInt64, kInt32, kInt8, kUint8, kBool, kFloat64, kUint32, kWhole, kFloat, kReadOnly = 16 };
 
 template <typename Item>
 constexpr Type type_of() {
@@ -76,7 +78,8 @@ Array<Item> filled(int64_t size, Item item) {
   return made;
 }
 
-// Takes arguments in turn. One of another type than the function has makes it refuse the call.
+// Takes arguments in turn. One of another type than the function has makes it refuse the call; but arrays of whole
+// numbers that are only read may be wider or narrower, as long as these fit.
 class Reader {
  public:
   Reader(const Value* values, int64_t count) : values_(values), left_(count) {}
@@ -95,11 +98,43 @@ class Reader {
   }
   bool may_write() const { return fits_ && (values_[-1].type & kReadOnly) == 0; }
   void refuse() { fits_ = false; }
+  template <typename Number>
+  Items<const Number> converted() {
+    if (left_ > 0) {
+      switch (values_->type & ~kReadOnly) {
+        case kInt64: return converted<Number, int64_t>();
+        case kInt32: return converted<Number, int32_t>();
+        case kUint32: return converted<Number, uint32_t>();
+        default: break;
+      }
+    }
+    refuse();
+    return {nullptr, 0, 1};
+  }
 
  private:
+  template <typename Number, typename Given>
+  Items<const Number> converted() {
+    const Value value = *values_++;
+    left_--;
+    const auto* items = reinterpret_cast<const Given*>(value.bits);
+    if constexpr (std::is_same_v<Number, Given>) {
+      return {items, value.size, value.width};
+    } else {
+      auto* made = new Number[static_cast<size_t>(value.size)];
+      made_.emplace_back(made, [](void* each) { delete[] static_cast<Number*>(each); });
+      for (int64_t at = 0; at < value.size; at++) {
+        made[at] = static_cast<Number>(items[at]);
+        if (static_cast<int64_t>(made[at]) != static_cast<int64_t>(items[at])) refuse();
+      }
+      return {made, value.size, value.width};
+    }
+  }
+
   const Value* values_;
   int64_t left_;
   bool fits_ = true;
+  std::vector<std::unique_ptr<void, void (*)(void*)>> made_;
 };
 
 template <>
@@ -124,6 +159,14 @@ Items<Item> Items<Item>::from(Reader& reader) {
   if (!std::is_const_v<Item> && !reader.may_write()) reader.refuse();
   return {reinterpret_cast<Item*>(value.bits), value.size, value.width};
 }
+template <>
+inline Ints Ints::from(Reader& reader) {
+  return reader.converted<int64_t>();
+}
+template <>
+inline Ids Ids::from(Reader& reader) {
+  return reader.converted<int32_t>();
+}
 
 inline Value given(int64_t number) { return {number, 0, 0, kWhole}; }
 template <typename Item>
@@ -147,11 +190,11 @@ constexpr int64_t kMisfit = -1, kNoMemory = -2;
 // Calls the function; returns how many results it left, whose arrays the caller frees, or why it was not called.
 template <typename Result, typename... Arguments>
 int64_t call(Result (*function)(Arguments...), const Value* values, int64_t count, Value* results) {
-  Reader reader(values, count);
-  // In braces, arguments are taken from left to right.
-  std::tuple<Arguments...> arguments{reader.take<Arguments>()...};
-  if (!reader.fits()) return kMisfit;
   try {
+    Reader reader(values, count);
+    // In braces, arguments are taken from left to right.
+    std::tuple<Arguments...> arguments{reader.take<Arguments>()...};
+    if (!reader.fits()) return kMisfit;
     if constexpr (std::is_void_v<Result>) {
       std::apply(function, arguments);
       return 0;

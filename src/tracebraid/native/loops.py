@@ -15,10 +15,10 @@ from tracebraid.native.library import native_library
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_TYPES = ("int64", "int32", "int8", "uint8", "bool", "float64")
+_TYPES = ("int64", "int32", "int8", "uint8", "bool", "float64", "uint32")
 """Types of items, in the order of `Type` in `loops.h`; whole numbers and floats follow."""
 _NUMBER_OF = {np.dtype(name).str: number for number, name in enumerate(_TYPES)}
-_WHOLE, _FLOAT, _READ_ONLY = 6, 7, 16
+_WHOLE, _FLOAT, _READ_ONLY = 7, 8, 16
 _FIELDS = 4
 """Numbers of a `Value`: bits, size, width, type."""
 _MOST_RESULTS = 9
@@ -30,8 +30,8 @@ _WORTH_BUILDING_ITEMS = 1 << 17
 def native_loop(function: F) -> F:
     """The same function over numbers and numpy arrays, as the native library has it: `<module>_<name>`.
 
-    Tuples of arguments are given to the library one after the other. Results are numbers, arrays or tuples of both; an
-    array of one dimension.
+    Tuples of arguments are given to the library one after the other. Arrays of whole numbers that are only read may
+    have 32 or 64 bits. Results are numbers, arrays or tuples of both; an array of one dimension.
     """
     name = f"tracebraid_loop_{function.__module__.rpartition('.')[2]}_{function.__name__.lstrip('_')}"
 

@@ -191,18 +191,38 @@ ARRAY = np.array([0, 1], dtype=np.int64)
         (),
         (ARRAY, ARRAY),
         (ARRAY, ARRAY, ARRAY, ARRAY),
-        (ARRAY, ARRAY.astype(np.int32), ARRAY),
+        (ARRAY, ARRAY, ARRAY.astype(np.int32)),
+        (ARRAY, ARRAY.astype(np.int8), ARRAY),
         (ARRAY, ARRAY.astype(np.float32), ARRAY),
         (ARRAY, ARRAY.astype(">i8"), ARRAY),
         (ARRAY, 5, ARRAY),
         (ARRAY, ARRAY, 0.5),
     ],
-    ids=["none", "too few", "too many", "narrow", "unknown", "other bytes", "a number", "a float"],
+    ids=["none", "too few", "too many", "written", "narrow", "unknown", "other bytes", "a number", "a float"],
 )
 def test_arguments_of_other_types_are_refused(arguments: tuple[Any, ...]) -> None:
     loaded = library.native_library(is_worth_building=False)
     with pytest.raises(TypeError, match="is not a function of"):
         loops._called(loaded, "tracebraid_loop_dependencies_ordered", arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.uint32])
+def test_whole_numbers_that_are_read_may_be_of_other_types(dtype: type[np.integer[Any]]) -> None:
+    from tracebraid.chakra.dependencies import _ordered
+    from tracebraid.chakra.exporting.merged import _latest
+
+    child = np.array([1], dtype=dtype)
+    assert _ordered(np.array([0, 1, 1], dtype=dtype), child, ARRAY.copy()).tolist() == [0, 1]
+    # The library has 32 bits for these.
+    deps = (np.array([0, 0, 1], dtype=dtype), np.array([0], dtype=dtype))
+    assert _latest(np.array([0, 1], dtype=dtype), deps, np.array([7, 5])).tolist() == [7, 7]
+
+
+def test_whole_numbers_that_do_not_fit_are_refused() -> None:
+    from tracebraid.chakra.exporting.merged import _latest
+
+    with pytest.raises(TypeError, match="is not a function of"):
+        _latest(ARRAY << 40, (ARRAY, ARRAY), ARRAY)  # type: ignore[arg-type]
 
 
 def test_what_is_written_into_may_not_be_read_only() -> None:
