@@ -448,7 +448,7 @@ def graph_results(ranks: Sequence[RankResults], with_graph: bool, options: Repor
             path = critical_path(graph, replays=0)
             problem = f"The traces have more than {SWEPT_ACTIVITIES:,} activities: give --critical-path"
             return GraphResults(graph, path, None, problem, graph.findings)
-        # Both take most of their time in the native library, which runs on several cores.
+        # Loops of the native library run beside each other.
         with ThreadPoolExecutor(1) as other:
             sweeping = other.submit(sweep, graph, groups=_SWEPT)
             # The page does not show how stable the path is.

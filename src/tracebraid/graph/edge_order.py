@@ -91,7 +91,6 @@ def edge_rows(parts: Sequence[EdgeList], first_activity: Sequence[int], times_ns
     """
     first = np.zeros(len(times_ns) + 1, dtype=np.int64)
     backward = 0
-    parts = [edges.packed() for edges in parts]
     for edges, activity in zip(parts, first_activity, strict=True):
         backward += _count((edges.before, edges.after, edges.work_ns), activity, times_ns, first)
     np.cumsum(first, out=first)

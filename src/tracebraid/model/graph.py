@@ -460,8 +460,7 @@ class EdgeList:
     def packed(self) -> EdgeList:
         """The same edges, with numbers of 32 bits instead of 64."""
         before, after, activity = (
-            cast(_Ints, numbers.astype(np.int32, copy=False))
-            for numbers in (self.before, self.after, self.activity)
+            cast(_Ints, numbers.astype(np.int32)) for numbers in (self.before, self.after, self.activity)
         )
         return EdgeList(before, after, self.work_ns, self.kind, activity)
 

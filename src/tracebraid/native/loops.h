@@ -202,7 +202,7 @@ int64_t call(Result (*function)(Arguments...), const Value* values, int64_t coun
       Result result = std::apply(function, arguments);
       return give(result, results);
     }
-  } catch (const std::bad_alloc&) {
+  } catch (...) {
     return kNoMemory;
   }
 }

@@ -162,7 +162,7 @@ def test_both_give_the_same_of_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert set(twice.twins) - set(twice.calls) == set()
 
 
-@pytest.mark.full(keep=2)
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize(("command", "options"), ANSWERS[::-1], ids=lambda value: str(value)[:20])
 def test_a_job_is_answered_alike_without_the_library(
     command: str, options: list[str], demo: Path, monkeypatch: pytest.MonkeyPatch

@@ -67,7 +67,7 @@ def with_meeting_times(rows: pl.DataFrame, single_lane: bool) -> pl.DataFrame:
     is_pair = pl.col("pair").is_not_null() & (pl.len().over("pair") == 2)
     ordered = ordered.with_columns(pl.when(is_pair).then(other).otherwise(-1).alias("_partner"))
     columns = ("order", "rank", "_block", "start_ns", "end_ns", "receives", "_partner", "_follows")
-    given = _Rows(*(column.to_numpy() for column in ordered.select(columns).cast({"rank": pl.Int64})))
+    given = _Rows(*(ordered.get_column(name).to_numpy() for name in columns))
     ranks = int(given.rank.max(initial=-1)) + 1
     latest_ns, ends_ns = _latest(given, ranks, single_lane)
     meets_ns, may_lead = _meetings(given, (latest_ns, ends_ns), ranks, single_lane)

@@ -137,7 +137,7 @@ def _walk(
     first: _Ints, before: NDArray[np.int32], ready_ns: _Ints, times_ns: _Ints, end: int, start_ns: int
 ) -> tuple[_Ints, _Ints, _Flags, _Ints, _Ints]:
     """The stretches from the last to the first; those without duration are left out."""
-    moments, edges, gaps, starts, ends = [], [], [], [], []
+    stretches = []
     current = end
     while times_ns[current] > start_ns:
         latest, latest_ns = -1, EXCLUDED
@@ -148,17 +148,12 @@ def _walk(
         begun = latest_ns if latest < 0 else max(times_ns[before[latest]], start_ns)
         for is_gap, from_ns, to_ns in ((True, latest_ns, times_ns[current]), (False, begun, latest_ns)):
             if from_ns < to_ns:
-                moments.append(current)
-                edges.append(latest)
-                gaps.append(is_gap)
-                starts.append(from_ns)
-                ends.append(to_ns)
+                stretches.append((current, latest, is_gap, from_ns, to_ns))
         if latest < 0 or latest_ns == start_ns:
             break
         current = before[latest]
-    whole = (np.array(found, dtype=np.int64) for found in (moments, edges, starts, ends))
-    moment, edge_of, start, until = whole
-    return moment, edge_of, np.array(gaps, dtype=np.bool_), start, until
+    moments, edges, gaps, starts, ends = np.array(stretches, dtype=np.int64).reshape(-1, 5).T
+    return moments, edges, gaps.astype(np.bool_), starts, ends
 
 
 _Codes = NDArray[np.uint8]

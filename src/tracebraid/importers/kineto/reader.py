@@ -33,8 +33,8 @@ from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, KINETO_TABLES, LA
 from tracebraid.model.timeline import Timeline
 from tracebraid.native.library import native_library
 
-_WORTH_BUILDING_BYTES = 1 << 29
-"""JSON that the Python reader takes 5 to 9 s for; building the native library takes some 10 s, and it then 1 s."""
+_WORTH_BUILDING_BYTES = 1 << 30
+"""JSON that the Python reader takes 10 to 18 s for; building the native library takes some 10 s, and it then 2 s."""
 _KNOWN = {category.value for category in Category}
 _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
