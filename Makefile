@@ -25,6 +25,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # What is imported is compiled then, and kept: a third of what is installed.
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+UV := $(BIN)/uv pip install --quiet
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test test-all coverage quick lock matrix matrix-torch bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs collect clean
@@ -148,10 +149,17 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 	-$(BIN)/python -m tracebraid.native.library
 	touch $@
 
-# The lock holds the tools that build as well, which pip would else take as they are released.
+# The lock holds the tools that build as well, which would else be taken as they are released. What the lock has chosen,
+# pip takes a minute and a half to choose again, uv a second. uv reads none of pip's settings: the folders with wheels are
+# handed on, as those may hold a torch without CUDA; where the packages come from elsewhere, pip installs them.
+LOCKED := --constraint $(LOCK) --no-build-isolation
 $(VENV)/.installed-test: pyproject.toml $(LOCK) | $(BIN)/python
-	$(PIP) --constraint $(LOCK) hatchling editables
-	$(PIP) --constraint $(LOCK) --no-build-isolation --editable '.[test,docs]'
+	-$(PIP) --constraint $(LOCK) uv
+	links=$$($(BIN)/python -m pip config list | sed -n "s/.*find-links='\(.*\)'$$/\1/p" | sort -u | tr '\n' ,); \
+	export UV_FIND_LINKS=$${UV_FIND_LINKS-$${links%,}}; \
+	for each in '$(UV) --python $(BIN)/python' '$(PIP)'; do \
+		$$each $(LOCKED) hatchling editables && $$each $(LOCKED) --editable '.[test,docs]' && exit 0; \
+	done; exit 1
 	-$(BIN)/python -m tracebraid.native.library
 	touch $@ $(VENV)/.installed
 
@@ -159,7 +167,7 @@ $(VENV)/.installed-test: pyproject.toml $(LOCK) | $(BIN)/python
 # UV_FIND_LINKS; none is written.
 lock: $(BIN)/python
 	$(PIP) 'uv>=0.8,<1'
-	printf 'hatchling\neditables\n' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
+	printf 'hatchling\neditables\nuv\n' | $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.10 \
 		--extra test --extra docs --no-annotate --no-header pyproject.toml - --output-file $(LOCK)
 
 clean:
