@@ -45,7 +45,7 @@ collect: $(VENV)/.installed-test
 	-@$(BIN)/python -m pytest --collect-only --quiet >/dev/null 2>&1
 
 # A test of this suite may capture, serve or wait for half an hour before it counts as a hang.
-test-all: lint types docs chromium
+test-all: lint lint-native types docs chromium
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --once-more -o faulthandler_timeout=1800
 
 coverage: $(VENV)/.installed-test
@@ -124,7 +124,7 @@ lint: $(VENV)/.installed-test
 	$(BIN)/deno fmt --quiet --check
 	$(BIN)/deno check --quiet src/tracebraid/reports/page/js/main.js src/tracebraid/reports/page/start.js
 
-# All of the C++, with the headers of PyTorch: minutes.
+# All of the C++, with the headers of PyTorch and the static analyzer: minutes.
 lint-native: $(VENV)/.installed-test
 	$(BIN)/python tools/lint_native.py --all
 
