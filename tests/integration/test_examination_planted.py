@@ -29,7 +29,7 @@ def _cases() -> list[object]:
     ]
 
 
-@pytest.mark.full(keep=30)
+@pytest.mark.full(keep=16)
 @pytest.mark.parametrize("name", _cases())
 def test_answer_is_right(name: str, tmp_path: Path) -> None:
     case = PLANTED[name]

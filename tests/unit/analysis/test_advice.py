@@ -70,6 +70,7 @@ def test_only_its_detector_finds_a_pattern(pattern: str) -> None:
     assert pattern in WITHOUT_WAIT or least <= sum(ns for _, ns in found) <= most
 
 
+@pytest.mark.full(keep=6)
 @pytest.mark.parametrize("pattern", sorted(set(PATTERNS) - WITHOUT_WAIT))
 def test_evidence_names_events_of_the_trace(pattern: str) -> None:
     evidence = advice_on(pattern).evidence

@@ -86,6 +86,7 @@ def test_a_view_has_the_columns_that_it_declares(engine: Database, view: View) -
     assert frame.columns == [column.name for column in view.columns]
 
 
+@pytest.mark.full(keep=4)
 @pytest.mark.slow
 @pytest.mark.parametrize("view", CATALOG.views, ids=lambda view: view.name)
 def test_a_view_that_joins_only_what_a_column_needs_has_the_same_values(engine: Database, view: View) -> None:
