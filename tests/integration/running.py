@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from tests.integration.captured import QUIET, SCRIPTS
 from tests.integration.command import Done
 from tests.waiting import HANG_S
 
+_GLOO = re.compile(r"^\[Gloo\] Rank .*\n", re.MULTILINE)
+"""What gloo of torch 2.8 prints on standard output as it connects."""
 _OURS = ("PYTHONPATH", "TRACEBRAID_CAPTURE", "RANK", "WORLD_SIZE")
 
 
@@ -47,7 +50,7 @@ def started(*command: object, **env: str) -> Iterator[subprocess.Popen[bytes]]:
 def ended(process: subprocess.Popen[bytes], stdin: bytes = b"", limit_s: float = HANG_S) -> Done:
     """How a command ends; it must do so in time."""
     out, err = process.communicate(stdin, timeout=limit_s)
-    return Done(process.returncode, out.decode(), err.decode())
+    return Done(process.returncode, _GLOO.sub("", out.decode()), err.decode())
 
 
 def run_command(*command: object, stdin: bytes = b"", **env: str) -> Done:

@@ -137,6 +137,7 @@ def test_all_that_a_collective_says_is_there(tmp_path: Path, all_to_all: Collect
     theirs, ours = record_both(tmp_path, lambda: all_to_all(b"default_pg"))
     assert differences(theirs, ours) == []
     said = the(assert_whole(tmp_path / "ours.json"), "record_param_comms")["at"]
+    said.pop("is_asynchronized_op", None)  # torch 2.8 does not say it
     assert {key: said[key] for key in list(said)[10:]} == {
         "collective_name": "all_to_all",
         "dtype": "Float",
@@ -149,7 +150,6 @@ def test_all_that_a_collective_says_is_there(tmp_path: Path, all_to_all: Collect
         "pg_name": "3",
         "pg_desc": "default_pg",
         "pg_size": 16,
-        "is_asynchronized_op": 1,
     }
 
 
