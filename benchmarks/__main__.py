@@ -30,6 +30,7 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {
     "files": {"type": int, "help": "how many files"},
     "jobs": {"type": int, "help": "how many random jobs"},
     "hta_python": {"help": "an interpreter that has HTA, which is measured as well"},
+    "peers_python": {"help": "an interpreter that has HTA, TraceLens, pandas and DuckDB"},
     "beside": {"type": Path, "help": "the src folder of another checkout, measured in turn with this one"},
     "keep": {"type": Path, "help": "a folder where captures stay, and are used again"},
     "engine": {"help": "the engine of the commands"},
@@ -63,6 +64,14 @@ def _of(function: str, about: str, paths: bool = False, **options: Any) -> Bench
 BENCHMARKS = {
     "read": _of(
         "reading:read", "a Kineto trace, beside json.loads and HTA", paths=True, rounds=5, hta_python=None
+    ),
+    "peers": _of(
+        "peers:peers",
+        "questions about a trace, beside HTA, TraceLens, pandas and DuckDB",
+        paths=True,
+        rounds=3,
+        only=None,
+        peers_python=None,
     ),
     "gz": _of("reading:read_packed", "the same, compressed", rounds=5, hta_python=None),
     "et": _of("reading:read_et", "Execution Traces of 100 MB", rounds=5),

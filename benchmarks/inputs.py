@@ -45,6 +45,7 @@ class Given(argparse.Namespace):
     files: int
     jobs: int
     hta_python: str | None
+    peers_python: str | None
     beside: Path | None
     keep: Path | None
     engine: str
