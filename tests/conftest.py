@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             starts[item.path] = bool(_STARTS_PROCESSES.search(item.path.read_text(encoding="utf-8")))
         if starts[item.path]:
             item.add_marker(pytest.mark.processes)
+        since = item.get_closest_marker("since_torch")
+        if since is not None and _torch() < _numbers(since.args[0]):
+            item.add_marker(pytest.mark.skip(reason=f"needs torch {since.args[0]}"))
+
+
+def _torch() -> tuple[int, ...]:
+    """The version of torch that is installed; its tests skip without."""
+    try:
+        return _numbers(version("torch"))
+    except PackageNotFoundError:
+        return ()
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.partition("+")[0].split(".")[:2]))
 
 
 def pytest_collection_finish() -> None:

@@ -14,8 +14,8 @@ from tests.integration.captured import QUIET, SCRIPTS
 from tests.integration.command import Done
 from tests.waiting import HANG_S
 
-_GLOO = re.compile(r"^\[Gloo\] Rank .*\n", re.MULTILINE)
-"""What gloo of torch 2.8 prints on standard output as it connects."""
+_GLOO = re.compile(r"^.*(?:\[Gloo\]|peer ranks).*\n(?:\d*\n)*", re.MULTILINE)
+"""What gloo of torch 2.8 prints on standard output as it connects, each process in pieces."""
 _OURS = ("PYTHONPATH", "TRACEBRAID_CAPTURE", "RANK", "WORLD_SIZE")
 
 

@@ -83,6 +83,7 @@ def test_an_inference_script_is_captured_by_its_modules_calls(tmp_path: Path) ->
     assert linked.timeline.events.get_column("name").cast(str).str.contains("^aten::linear$").sum() == 6
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full
 def test_an_annotation_around_the_optimizer_is_cut_and_costs_no_parents(tmp_path: Path) -> None:
     told(tmp_path, "annotated")
@@ -110,6 +111,7 @@ def test_a_compiled_model_is_captured(tmp_path: Path) -> None:
     assert manifest_of(tmp_path)["steps_seen"] == 12
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full(keep=1)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dist", "fsdp"])
@@ -235,6 +237,7 @@ def test_an_optimizer_that_is_made_long_before_its_first_step_is_waited_for(tmp_
     assert [window["steps"] for window in manifest["windows"]] == [[7, 8, 9]]
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full
 def test_a_training_on_another_thread_than_the_evaluation_is_recorded(tmp_path: Path) -> None:
     (window,) = captured(tmp_path, PROGRAM, "threaded")["windows"]
@@ -306,6 +309,7 @@ def test_of_a_job_that_is_started_anew_the_attempt_that_ran_is_captured(
     assert (died["attempt"], died["steps_seen"], died["ended_by"]) == (0, fails_at + 1, "RuntimeError")
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full
 def test_calls_on_a_thread_each_are_captured(tmp_path: Path) -> None:
     manifest = captured(tmp_path, PROGRAM, "thread_per_call")

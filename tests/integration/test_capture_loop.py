@@ -141,6 +141,7 @@ def test_an_operator_that_raises_is_a_node_like_any_other(tmp_path: Path) -> Non
     assert "parent-never-written" not in [one.finding.code for one in tracebraid.check(tmp_path).diagnoses]
 
 
+@pytest.mark.since_torch("2.8")
 def test_an_operator_that_raises_leaves_no_node_under_nothing_in_pytorchs_trace_either(
     tmp_path: Path,
 ) -> None:
@@ -170,6 +171,7 @@ def test_it_decorates_the_function_that_holds_the_loop(tmp_path: Path) -> None:
     assert step_numbers(linked) == [3, 4, 5]
 
 
+@pytest.mark.since_torch("2.8")
 def test_ops_of_other_threads_are_in_both_traces(tmp_path: Path) -> None:
     trainer = Trainer()
 
@@ -380,6 +382,7 @@ def test_a_job_of_spawned_ranks_opens_whole(spawned: Path) -> None:
     assert all(linked.coverage.share > 0.98 for linked in job)
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.slow
 def test_ranks_of_torchrun_that_share_their_parameters_leave_their_collectives(tmp_path: Path) -> None:
     done = run_command(*TORCHRUN, SCRIPTS / "ranks.py", tmp_path, "fsdp")

@@ -193,6 +193,7 @@ CLEAN: list[Any] = [
 ]
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full(keep=1)
 @pytest.mark.parametrize("program", CLEAN)
 def test_both_recorders_and_both_forms_of_the_native_one_are_the_same_trace(
@@ -208,6 +209,7 @@ def test_both_recorders_and_both_forms_of_the_native_one_are_the_same_trace(
     assert_same_trace(in_json, in_columns)
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full
 def test_ranges_of_integers_are_the_same(tmp_path: Path) -> None:
     switch = {"ENABLE_PYTORCH_EXECUTION_TRACE_SAVE_INTEGRAL_TENSOR_RANGE": "1"}
@@ -237,6 +239,7 @@ def launch_kernels() -> None:
         pass
 
 
+@pytest.mark.since_torch("2.8")
 def test_generated_kernels_are_the_same(tmp_path: Path) -> None:
     # What a kernel is called with by name is recorded only where Kineto records too.
     def work() -> None:

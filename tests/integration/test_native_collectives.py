@@ -86,6 +86,7 @@ def test_pytorchs_recorder_gets_some_wrong(folder: Path) -> None:
     assert wrong
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.parametrize("rank", [0, 1])
 def test_but_for_parents_and_gloos_threads_both_recorders_agree(folder: Path, rank: int) -> None:
     # Gloo's functions are made on the thread that asks for them, and run on another one. Ours says of which group.
@@ -133,6 +134,7 @@ def all_to_all(tmp_path_factory: pytest.TempPathFactory) -> Collective:
     return function
 
 
+@pytest.mark.since_torch("2.8")
 def test_all_that_a_collective_says_is_there(tmp_path: Path, all_to_all: Collective) -> None:
     theirs, ours = record_both(tmp_path, lambda: all_to_all(b"default_pg"))
     assert differences(theirs, ours) == []
@@ -153,12 +155,14 @@ def test_all_that_a_collective_says_is_there(tmp_path: Path, all_to_all: Collect
     }
 
 
+@pytest.mark.since_torch("2.8")
 def test_columns_hold_it_too(tmp_path: Path, all_to_all: Collective) -> None:
     in_json, in_columns = record_in_both_forms(tmp_path, lambda: all_to_all(b'a "group"'))
     assert_same_trace(in_json, in_columns)
     assert in_columns.collectives.get_column("pg_desc").to_list() == ['a "group"']
 
 
+@pytest.mark.since_torch("2.8")
 def test_quotes_in_the_description_of_a_group(tmp_path: Path, all_to_all: Collective) -> None:
     nodes = record(tmp_path / "ours.json", lambda: all_to_all(b'a "\\\t\xff'))
     assert the(nodes, "record_param_comms")["at"]["pg_desc"] == 'a "\\\t\ufffd'

@@ -135,6 +135,7 @@ def test_parents_are_there(tmp_path: Path, work: Callable[[], None]) -> None:
     assert_whole(tmp_path / "ours.json")
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.parametrize("work", [open_at_the_end, raising, checkpointed, kernel_without_a_stream])
 def test_parents_are_not_there_with_pytorchs_recorder(tmp_path: Path, work: Callable[[], None]) -> None:
     assert not is_right(record_builtin, tmp_path / "theirs.json", work)
@@ -317,7 +318,15 @@ def refusing() -> None:
     torch.sin(Refuses())
 
 
-KINDS: list[Any] = [strided, jagged, coo, csr, mkldnn, undefined, refusing]
+KINDS: list[Any] = [
+    strided,
+    pytest.param(jagged, marks=pytest.mark.since_torch("2.8")),
+    coo,
+    csr,
+    mkldnn,
+    undefined,
+    refusing,
+]
 
 
 @pytest.mark.parametrize("work", KINDS)
@@ -378,6 +387,7 @@ def test_sparse_tensors_have_an_id_and_no_storage(tmp_path: Path) -> None:
     assert tensors[0][0] != tensors[1][0]
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full
 @pytest.mark.parametrize("work", [strided, csr])
 def test_pytorchs_recorder_crashes_or_loses_parents(tmp_path: Path, work: Callable[[], None]) -> None:

@@ -161,6 +161,7 @@ def test_an_annotation_that_another_thread_ends_is_whole(tmp_path: Path) -> None
     assert "tracebraid_end" not in above["ones"]["at"]
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full
 @pytest.mark.parametrize("recorder", ["native", "theirs"])
 def test_backward_where_forward_was_never_seen_is_recorded(tmp_path: Path, recorder: str) -> None:

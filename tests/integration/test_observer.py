@@ -195,6 +195,7 @@ def test_compiled_code_and_the_modules_that_it_was_compiled_to(
     assert any("def call" in path.read_text() for path in folder.glob("*.py"))
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.parametrize("collects", [True, False], ids=["collected", "not collected"])
 def test_inputs_of_integers_of_named_operators_are_saved(
     make: Callable[[], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, collects: bool
@@ -414,6 +415,7 @@ def test_a_name_that_is_fine_stays_as_it_is(tmp_path: Path, name: str) -> None:
     assert files_of(tmp_path) == ["ours.json"]
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.parametrize("first", [Mended, Theirs], ids=["mended", "theirs"])
 def test_a_second_observer_of_pytorchs_is_refused_and_the_first_goes_on(tmp_path: Path, first: Any) -> None:
     one = first()
@@ -432,6 +434,7 @@ def test_a_second_observer_of_pytorchs_is_refused_and_the_first_goes_on(tmp_path
     assert files_of(tmp_path) == ["first.json"]
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.parametrize("first", [Native, Mended, Theirs], ids=["native", "mended", "theirs"])
 def test_the_native_recorder_goes_beside_any_other(tmp_path: Path, first: Any) -> None:
     def work() -> None:
@@ -461,6 +464,7 @@ def raising() -> None:
     torch.zeros(2)
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.parametrize(("work", "name"), [(open_at_stop, "aten::ones"), (raising, "aten::zeros")])
 def test_what_hangs_under_a_node_that_is_never_written_is_hung_up_and_marked(
     tmp_path: Path, work: Callable[[], None], name: str

@@ -9,9 +9,10 @@ import polars as pl
 
 from tracebraid.analysis.host.host_rows import BETWEEN_FRAMES, HostWork
 from tracebraid.analysis.time.idle.idle_parts import MACRO_NS
+from tracebraid.model.answers.graph import SegmentKind
 from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.expressions import as_text
-from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, SegmentKind
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind
 from tracebraid.model.questions import PathDetector, Removal
 from tracebraid.model.step import is_step_name
 from tracebraid.model.user_frame import at_line, without_object

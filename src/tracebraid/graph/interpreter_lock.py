@@ -6,9 +6,10 @@ import numpy as np
 import polars as pl
 
 from tracebraid.analysis.host.host_rows import BETWEEN_FRAMES, HostWork
+from tracebraid.model.answers.graph import SegmentKind
 from tracebraid.model.answers.job import EVIDENCE
 from tracebraid.model.expressions import as_text
-from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, SegmentKind
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind
 from tracebraid.model.name_rules import flags_by_name
 from tracebraid.model.questions import PathDetector, Removal
 from tracebraid.model.user_frame import is_user_frame

@@ -21,7 +21,7 @@ from tracebraid.graph.critical_path.step_bounds import (
     way_back,
 )
 from tracebraid.graph.edge_order import Order, Rows, edges_in_order
-from tracebraid.model.answers.graph import ACCOUNTING, PATH_SEGMENTS, START_UP, StepCause
+from tracebraid.model.answers.graph import ACCOUNTING, PATH_SEGMENTS, START_UP, SegmentKind, StepCause
 from tracebraid.model.category import Category
 from tracebraid.model.device_peaks import WAIT_NAMES, host_op_communicates
 from tracebraid.model.expressions import as_text
@@ -32,7 +32,6 @@ from tracebraid.model.graph import (
     Edges,
     Moments,
     Residual,
-    SegmentKind,
 )
 from tracebraid.model.quantities import NS_PER_MS
 from tracebraid.model.schema.links import ACTIVITIES

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 
 from tracebraid.model.answers.efficiency import Bound, CaptureMatch, Phase, PhaseEvidence, UnknownFlops
+from tracebraid.model.answers.graph import SegmentKind
 from tracebraid.model.answers.job import DiffChange, DiffSetting, HangState, LateCause, MetricLack
 from tracebraid.model.answers.launches import HostWait, Launcher, SyncKind
 from tracebraid.model.answers.memory import (
@@ -21,7 +22,6 @@ from tracebraid.model.category import Category
 from tracebraid.model.collectives import TransferMethod
 from tracebraid.model.device_peaks import Precision
 from tracebraid.model.gaps import Gap
-from tracebraid.model.graph import SegmentKind
 from tracebraid.model.kernel_family import KernelFamily
 
 CODES_OF_COLUMNS: Mapping[str, tuple[type[Enum], ...]] = {

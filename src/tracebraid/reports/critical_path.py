@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from tracebraid.model.answer_sentences import code_name
-from tracebraid.model.answers.graph import TotalsBy
+from tracebraid.model.answers.graph import SegmentKind, TotalsBy
 from tracebraid.model.expressions import as_text
-from tracebraid.model.graph import CriticalPath, Residual, SegmentKind
+from tracebraid.model.graph import CriticalPath, Residual
 from tracebraid.model.printable import printable
 from tracebraid.model.quantities import duration, percent, ranges
 from tracebraid.model.step import PROFILER_STEP

@@ -144,6 +144,7 @@ print(capture.is_complete, "torch._inductor" in sys.modules)
 """
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.full
 @pytest.mark.parametrize(("mode", "is_there"), [("absent", False), ("under way", False), ("there", True)])
 def test_a_window_imports_no_compiler(tmp_path: Path, mode: str, is_there: bool) -> None:
@@ -213,6 +214,7 @@ def test_real_threads_are_waited_for_and_not_for_long(monkeypatch: pytest.Monkey
     assert ran_ns >= MS or sum(polls_s) >= grace_period._LIMIT_S - grace_period._POLL_S
 
 
+@pytest.mark.since_torch("2.8")
 @pytest.mark.parametrize("recorder", ["native", "torch"])
 def test_no_operator_that_begins_while_kineto_ends_is_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorder: str

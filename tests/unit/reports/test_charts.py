@@ -24,8 +24,7 @@ from tracebraid.api.reporting import (
     memory_view,
     run_results,
 )
-from tracebraid.model.answers.graph import SWEEP
-from tracebraid.model.graph import WAITING_KINDS
+from tracebraid.model.answers.graph import SWEEP, WAITING_KINDS
 from tracebraid.model.report import (
     TIMELINE_TABLES,
     Chart,

@@ -28,17 +28,17 @@ from tracebraid.model.answers.graph import (
     PATH_STEPS,
     PATH_TOTALS,
     SLACK,
+    WAITING_KINDS,
+    SegmentKind,
     TotalsBy,
 )
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import (
-    WAITING_KINDS,
     ActivityKind,
     CriticalPath,
     DependencyGraph,
     EdgeKind,
     ReplayError,
-    SegmentKind,
 )
 from tracebraid.model.step import some_steps
 from tracebraid.native.loops import native_loop

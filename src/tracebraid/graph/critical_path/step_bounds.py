@@ -9,9 +9,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tracebraid.analysis.time.breakdown import first_start_of_job, step_starts
-from tracebraid.model.answers.graph import PATH_SEGMENTS
+from tracebraid.model.answers.graph import PATH_SEGMENTS, SegmentKind
 from tracebraid.model.expressions import as_text
-from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Residual, SegmentKind
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Residual
 from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
