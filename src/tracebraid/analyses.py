@@ -16,7 +16,6 @@ import polars as pl
 
 from tracebraid.analysis.catalog import all_analyses, analysis_named, analysis_names
 from tracebraid.analysis.needs import lacking
-from tracebraid.api.job_answers import answer_of_job
 from tracebraid.errors import ArgumentError
 from tracebraid.model.analysis import Analysis, Answer, JobAnalysis, Need
 from tracebraid.model.category import Role
@@ -69,6 +68,9 @@ def _public(name: str) -> Callable[..., pl.DataFrame]:
     def answer(traces: LinkedTrace | Job, /, *args: object, **kwargs: object) -> pl.DataFrame:
         chosen = given.bind(*args, **kwargs).arguments
         if isinstance(analysis, JobAnalysis):
+            # What links ranks is loaded for questions about a job.
+            from tracebraid.api.job_answers import answer_of_job
+
             return answer_of_job(analysis, Job.of(traces), chosen)[0].frame
         if isinstance(traces, LinkedTrace):
             return analysis.answer_of(traces, **chosen)
@@ -112,6 +114,8 @@ def analyze(
     # Steps of `torch.profiler` need not be there: traces without any are answered as a whole.
     needs_steps = step is not None or job.annotation != PROFILER_STEP
     if isinstance(analysis, JobAnalysis):
+        from tracebraid.api.job_answers import answer_of_job
+
         beside: Questions = {_steps_of: _steps_of} if needs_steps else {}
         answer, found = answer_of_job(analysis, job, options, beside)
         steps = [of_rank[_steps_of] for of_rank in found if needs_steps]

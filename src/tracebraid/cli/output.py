@@ -22,7 +22,6 @@ from tracebraid.reports.breakdown_bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, gap_lines, line_of_alike, without_worst_gap
 from tracebraid.reports.fitted_table import WIDEST
 from tracebraid.reports.machine import finding_data
-from tracebraid.validation.advice import diagnosis_of, without_consequences
 
 _SHOW_AFTER_S = 1.0
 """Delay before a progress bar appears."""
@@ -108,7 +107,12 @@ def say_error(text: str, *details: str) -> None:
 
 def say_findings(findings: Iterable[Finding]) -> None:
     """Print findings once each; equal findings of several files share a line."""
-    for same in alike(without_consequences(findings)):
+    known = list(findings)
+    if not known:
+        return
+    from tracebraid.validation.advice import diagnosis_of, without_consequences
+
+    for same in alike(without_consequences(known)):
         note(
             f"{'note' if diagnosis_of(same[0]).severity is Severity.NOTE else 'warning'}: {line_of_alike(same)}"
         )
