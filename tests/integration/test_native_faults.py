@@ -29,6 +29,7 @@ from tests.integration.native import (
 from tests.integration.running import run_script
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("torch.utils.checkpoint")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 note = torch.profiler.record_function

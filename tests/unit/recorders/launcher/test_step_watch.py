@@ -615,7 +615,7 @@ profile.export_chrome_trace(sys.argv[1])
     trace = tmp_path / "trace.json"
     done = subprocess.run([sys.executable, "-c", code, trace], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "nn.Module: Linear" in trace.read_text()
+    assert b"nn.Module: Linear" in trace.read_bytes()
 
 
 # --- Which loop of a program is followed -------------------------------------------------------------
