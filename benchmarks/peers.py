@@ -53,6 +53,7 @@ def peers(given: Given) -> Iterator[Row]:
                 target = Target("faster than any", all(one.seconds < other for other in others))
             else:
                 figures["times as long"] = 1 / speed_ratio(measured, runs[_OURS])
-                same = [isclose(one.parts[name], ours.parts[name], rel_tol=_SAME) for name in one.parts]
-                figures["equal"] = float(all(same))
+                same = [isclose(value, ours.parts[name], rel_tol=_SAME) for name, value in one.parts.items()]
+                if same:
+                    figures["equal"] = float(all(same))
             yield row_of(f"{question} ({given.timeline_name})", tool, one, figures, target)
