@@ -17,8 +17,14 @@ from typing import Any
 
 from benchmarks.measure import Measured, Stopwatch
 
-_Figures = Mapping[str, float]
-_Ask = Callable[[str], _Figures]
+_Figures = dict[str, float]
+_Ask = Callable[[str], Any]
+"""From a path to figures; loading gives what is loaded, of which tools keep different events."""
+
+
+def questions(tool: str) -> Measured:
+    """The parts name the questions that a tool answers."""
+    return replace(Stopwatch().stop(), parts=dict.fromkeys(TOOLS[tool](), 1.0))
 
 
 def ask(tool: str, question: str, path: str) -> Measured:
@@ -27,13 +33,10 @@ def ask(tool: str, question: str, path: str) -> Measured:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     watch = Stopwatch()
-    figures = answer(path)
-    return replace(watch.stop(), parts={name: float(value) for name, value in figures.items()})
-
-
-def _nothing(_: object) -> _Figures:
-    """Of what was loaded: tools keep different events, and nothing of theirs is of the same thing."""
-    return {}
+    held = answer(path)
+    measured = watch.stop()
+    figures = held if isinstance(held, dict) else {}
+    return replace(measured, parts={name: float(value) for name, value in figures.items()})
 
 
 def _tracebraid() -> Mapping[str, _Ask]:
@@ -75,7 +78,7 @@ def _tracebraid() -> Mapping[str, _Ask]:
         return {"changed": kernels.filter(kernels.get_column("change") != "same").height}
 
     return {
-        "load": lambda path: _nothing(tracebraid.read_timeline(path)),
+        "load": tracebraid.read_timeline,
         "breakdown": breakdown,
         "kernels": kernels,
         "overlap": overlap,
@@ -117,7 +120,7 @@ def _hta() -> Mapping[str, _Ask]:
         return {"changed": TraceDiff.compare_traces(load(path).t, load(path).t)["diff_counts"].ne(0).sum()}
 
     return {
-        "load": lambda path: _nothing(load(path)),
+        "load": load,
         "breakdown": breakdown,
         "kernels": kernels,
         "overlap": overlap,
@@ -153,10 +156,10 @@ def _tracelens() -> Mapping[str, _Ask]:
 
     def difference(path: str) -> _Figures:
         frame = TraceDiff(load(path).tree, load(path).tree).generate_diff_stats()
-        return {"changed": frame["source"].nunique() - 1}
+        return {"changed": frame.groupby("source")["kernel_time"].sum().nunique() - 1}
 
     return {
-        "load": lambda path: _nothing(load(path)),
+        "load": load,
         "breakdown": breakdown,
         "kernels": kernels,
         "overlap": overlap,
@@ -179,7 +182,7 @@ def _pandas() -> Mapping[str, _Ask]:
         work = events[events["cat"].str.lower() == "kernel"]
         return {"kernels us": work.groupby("name")["dur"].sum().sum()}
 
-    return {"load": lambda path: _nothing(load(path)), "kernels": kernels}
+    return {"load": load, "kernels": kernels}
 
 
 def _duckdb() -> Mapping[str, _Ask]:
@@ -189,9 +192,8 @@ def _duckdb() -> Mapping[str, _Ask]:
     file = f"read_json(?, maximum_object_size = 2147483647, columns = {{traceEvents: '{structure}'}})"
     events = f"SELECT unnest(traceEvents, recursive := true) FROM {file}"
 
-    def load(path: str) -> _Figures:
+    def load(path: str) -> None:
         duckdb.connect().sql(events, params=[path]).create("events")
-        return {}
 
     def kernels(path: str) -> _Figures:
         by_name = f"SELECT name, sum(dur) AS us FROM ({events}) WHERE lower(cat) = 'kernel' GROUP BY name"

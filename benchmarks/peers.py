@@ -9,39 +9,28 @@ from math import isclose
 
 from benchmarks.inputs import Given
 from benchmarks.measure import Measured, Row, Target, row_of, side_by_side, speed_ratio, task, typical
+from benchmarks.peer_answers import TOOLS
 
 _OURS = "tracebraid"
-_QUESTIONS: dict[str, tuple[str, ...]] = {
-    "load": ("HTA", "TraceLens", "pandas", "DuckDB"),
-    "breakdown": ("HTA", "TraceLens"),
-    "kernels": ("HTA", "TraceLens", "pandas", "DuckDB"),
-    "overlap": ("HTA", "TraceLens"),
-    "queue length": ("HTA",),
-    "ops": ("TraceLens",),
-    "critical path": ("HTA",),
-    "diff": ("HTA", "TraceLens"),
-}
-"""Who answers what; see `peer_answers`."""
 _SAME = 1e-6
 
 
 def peers(given: Given) -> Iterator[Row]:
-    """Ask each question of each tool; a figure that differs from ours is beside ours."""
-    for question, tools in _QUESTIONS.items():
-        if given.only and question not in given.only:
-            continue
-        subjects: dict[str, Callable[[], Measured]] = {}
-        for tool in (_OURS, *(tools if given.peers_python else ())):
-            python = sys.executable if tool == _OURS else given.peers_python
-            asked = partial(
-                task, "peer_answers:ask", tool, question, given.timeline, python=python or sys.executable
-            )
+    """Ask each question of each tool that answers it, once before the rounds; a figure that differs is not equal."""
+    asked_of: dict[str, dict[str, Callable[[], Measured]]] = {}
+    for tool in TOOLS if given.peers_python else (_OURS,):
+        python = sys.executable if tool == _OURS else given.peers_python or ""
+        for question in task("peer_answers:questions", tool, python=python).parts:
+            if given.only and question not in given.only:
+                continue
+            asked = partial(task, "peer_answers:ask", tool, question, given.timeline, python=python)
             try:
                 asked()
             except RuntimeError as error:
                 print(f"  {tool} gives no answer about {question}: {error}", file=sys.stderr)
-                continue
-            subjects[tool] = asked
+            else:
+                asked_of.setdefault(question, {})[tool] = asked
+    for question, subjects in asked_of.items():
         runs = side_by_side(subjects, given.rounds)
         ours = typical(runs[_OURS])
         for tool, measured in runs.items():

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 from contextlib import suppress
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.skip(reason=f"needs torch {since.args[0]}"))
 
 
+@cache
 def _torch() -> tuple[int, ...]:
     """The version of torch that is installed; its tests skip without."""
     try:

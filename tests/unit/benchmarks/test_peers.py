@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path
 
 import pytest
 
 from benchmarks.peer_answers import TOOLS, ask
-from benchmarks.peers import _QUESTIONS
 from tests.planted import write_ranks
 from tests.planted.patterns import PATTERNS
 
@@ -16,11 +14,11 @@ from tests.planted.patterns import PATTERNS
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = write_ranks(tmp_path_factory.mktemp("peers"), PATTERNS["hidable-communication"].scenes[:1])
-    (path,) = Path(folder).rglob("*.json*")
+    (path,) = folder.rglob("*.json*")
     return str(path)
 
 
-@pytest.mark.parametrize("question", _QUESTIONS)
+@pytest.mark.parametrize("question", TOOLS["tracebraid"]())
 def test_each_question_has_our_answer(trace: str, question: str) -> None:
     figures = ask("tracebraid", question, trace).parts
     assert bool(figures) == (question != "load")
