@@ -40,28 +40,24 @@ def names_match(names: pl.Series, pattern: str) -> pl.Series:
 
 def event_columns(timeline: Timeline, events: pl.Series, **columns: str) -> list[pl.Series]:
     """Columns of the table `events` for some events, each under its keyword; null if the event is null."""
-    table = timeline.events
-    return [_fetched(table.get_column(column), events).alias(name) for name, column in columns.items()]
+    rows = events.cast(pl.UInt32)
+    return [timeline.events.get_column(column)[rows].alias(name) for name, column in columns.items()]
 
 
 def rows_of_events(events: pl.Series, wanted: pl.Series) -> pl.Series:
     """The row of each wanted event in a table; null for one that is null or not in it."""
     if events.is_empty() or wanted.is_empty():
         return pl.Series("row", [None] * len(wanted), dtype=pl.Int64)
-    ids, sought = events.to_numpy(), wanted.fill_null(-1).to_numpy()
+    ids = events.to_numpy()
+    sought = (wanted.fill_null(-1) if wanted.null_count() else wanted).to_numpy()
     rows = np.minimum(np.searchsorted(ids, sought), len(ids) - 1)
     return pl.Series("row", rows, dtype=pl.Int64).set(pl.Series(ids[rows] != sought), None)
 
 
 def fetched(table: pl.DataFrame, rows: pl.Series) -> pl.DataFrame:
     """Take rows of a table by index; null in every column where the index is null."""
-    return pl.DataFrame([_fetched(column, rows) for column in table.get_columns()])
-
-
-def _fetched(column: pl.Series, rows: pl.Series) -> pl.Series:
-    if column.is_empty():
-        return pl.Series(column.name, [None] * len(rows), dtype=column.dtype)
-    return column.gather(rows)
+    found: pl.DataFrame = table[rows.cast(pl.UInt32)]
+    return found
 
 
 _COLUMNS = {
@@ -221,8 +217,8 @@ def stream_names(linked: LinkedTrace) -> pl.Series:
 def _stream_names(linked: LinkedTrace) -> pl.Series:
     timeline = linked.timeline
     work = timeline.device_work.select("event_id", "stream").drop_nulls()
-    lanes = timeline.events.get_column("lane").gather(work.get_column("event_id"))
-    streams = work.select(as_text("stream"), lanes.alias("lane")).unique("lane", keep="first")
+    (lanes,) = event_columns(timeline, work.get_column("event_id"), lane="lane")
+    streams = work.select(as_text("stream"), lanes).unique("lane", keep="first")
     thread = pl.coalesce("stream", as_text("tid"), "tid_text", pl.lit("unknown"))
     return (
         timeline.lanes.select("lane", "tid", "tid_text")

@@ -11,6 +11,7 @@ from tracebraid.analysis.kernels.kernels import device_work_of
 from tracebraid.analysis.ops.modules import module_tree
 from tracebraid.analysis.ops.op_times import host_times, launched
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rows import at_rows
 from tracebraid.model.schema.context import DEVICE_CONTEXT, HOST_CONTEXT
 
 _Ints = NDArray[np.int64]
@@ -42,6 +43,4 @@ def _modules_of_rows(linked: LinkedTrace, rows: _Ints) -> pl.Series:
     if tree.source is None:
         return pl.Series("module", [None] * len(rows), dtype=pl.String)
     paths = pl.Series("module", tree.paths.texts(tree.names, _SEPARATOR), dtype=pl.String)
-    path = pl.Series(np.r_[tree.path, -1][rows])
-    module: pl.Series = paths.gather(path.set(path < 0, None))
-    return module
+    return at_rows(paths, np.r_[tree.path, -1][rows])

@@ -58,7 +58,7 @@ def gaps(linked: LinkedTrace) -> tuple[FoundGap, ...]:
             of_steps,
             int(rows.get_column("count").sum()),
         )
-        for gap in Gap
+        for gap in (Gap if doubts.height else ())
         if not (rows := doubts.filter(pl.col("doubt") == gap.value)).is_empty()
     ]
     for row in linked.answered("unseen_communication", unseen_communication).iter_rows(named=True):

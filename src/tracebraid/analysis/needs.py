@@ -42,7 +42,7 @@ def has_key(need: Need) -> str:
 
 
 def _has(need: Need, linked: LinkedTrace) -> bool:
-    return need not in linked.hidden and linked.answered(has_key(need), HAS[need])
+    return need not in linked.hidden and linked.answered(has_key(need), lambda rank: rank.derived(HAS[need]))
 
 
 def _has_shapes(linked: LinkedTrace) -> bool:

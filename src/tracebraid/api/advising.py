@@ -12,6 +12,7 @@ import polars as pl
 import tracebraid.graph
 from tracebraid.analysis.antipatterns.catalog import rank_detectors
 from tracebraid.analysis.antipatterns.known_detectors import (
+    FOUND,
     KnownDetectors,
     RankEvidence,
     evidence_of_job,
@@ -320,14 +321,14 @@ def _judged_on_path(judged: _Judged, graph: DependencyGraph, known: KnownDetecto
         graph = unrecorded.graph
     steps = judged.windows.get_column("step").unique().drop_nulls().to_list()
     found = step_accounts(graph, steps)
-    of_path = [
+    of_path = [pl.DataFrame(schema=FOUND)] + [
         detector.detect(graph, found.path).with_columns(pl.lit(detector.name).alias("detector"))
         for detector in known.of_path
     ]
     device_windows = _device_windows(graph, judged.windows)
     return replace(
         judged,
-        evidence=pl.concat([judged.evidence, *(_placed(each, graph) for each in of_path)]),
+        evidence=pl.concat([judged.evidence, _placed(pl.concat(of_path), graph)]),
         windows=_from_their_starts(judged.windows, device_windows),
         device_windows=device_windows,
         accounts=found.table,

@@ -34,6 +34,7 @@ from tracebraid.model.graph import (
     Residual,
 )
 from tracebraid.model.quantities import NS_PER_MS
+from tracebraid.model.rows import at_rows
 from tracebraid.model.schema.links import ACTIVITIES
 from tracebraid.native.loops import native_loop
 
@@ -194,7 +195,7 @@ def _pieces(path: pl.DataFrame, cover: pl.DataFrame) -> pl.DataFrame:
             if len(starts)
             else np.zeros(len(of), dtype=np.bool_)
         )
-        activity = there.get_column("activity").gather(pl.Series(at).set(pl.Series(~busy), None))
+        activity = at_rows(there.get_column("activity"), np.where(busy, at, -1))
         piece = {"row": own.get_column("row").to_numpy()[of], "start_ns": start, "duration_ns": end - start}
         found.append(pl.DataFrame(piece).with_columns(activity.cast(pl.Int64).alias("activity")))
     return pl.concat(found)

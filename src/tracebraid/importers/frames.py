@@ -14,6 +14,7 @@ from tracebraid.importers.json_stream.chunks import ArrayFile
 from tracebraid.model.column import INT64_NULL, Column, Kind, Table
 from tracebraid.model.finding import Finding, Issue, Loss
 from tracebraid.model.finding_code import FindingCode
+from tracebraid.model.rows import at_rows
 from tracebraid.model.schema import PROCESS_GROUPS
 
 _FEW_ROWS = 256
@@ -72,12 +73,7 @@ def _interned(
     if len(codes) <= _FEW_ROWS:
         of_codes = [*texts, None]
         return pl.Series(column.name, [of_codes[code] for code in codes.tolist()], dtype=dtype)
-    values, rows = pl.Series(column.name, texts or [None], dtype=dtype), pl.Series(codes)
-    absent = codes < 0
-    if absent.any():
-        rows = rows.set(pl.Series(absent), None)
-    found: pl.Series = values.gather(rows)
-    return found
+    return at_rows(pl.Series(column.name, texts, dtype=dtype), codes)
 
 
 def _joined(parts: list[Any]) -> Any:

@@ -87,15 +87,17 @@ class Table:
         """A frame with this table's columns alone, in their order and with their dtypes; rows stay as they are."""
         import polars as pl
 
-        if fill_missing:
-            frame = frame.with_columns(
-                pl.lit(None).alias(name) for name in self._dtypes if name not in frame.columns
-            )
         present = frame.schema
         if list(present.items()) == list(self._dtypes.items()):
             return frame
+        if fill_missing:
+            frame = frame.with_columns(
+                pl.lit(None, dtype=dtype).alias(name)
+                for name, dtype in self._dtypes.items()
+                if name not in present
+            )
         return frame.select(
-            pl.col(name) if present.get(name) == dtype else pl.col(name).cast(dtype)
+            pl.col(name) if present.get(name, dtype) == dtype else pl.col(name).cast(dtype)
             for name, dtype in self._dtypes.items()
         )
 

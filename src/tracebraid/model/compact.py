@@ -16,14 +16,13 @@ def compact(frame: pl.DataFrame) -> pl.DataFrame:
     A column of text refers to the text of all columns that it was made of: a small table would keep ten times its own
     size of the trace.
     """
-    texts = frame.select(pl.col(pl.String))
-    if not texts.width:
+    texts = [column for column in frame.get_columns() if column.dtype == pl.String]
+    if not texts:
         return frame
     if frame.height <= _SMALL:
-        return frame.with_columns(
-            pl.Series(text.name, text.to_list(), dtype=pl.String) for text in texts.get_columns()
-        )
+        own = {text.name: pl.Series(text.name, text.to_list(), dtype=pl.String) for text in texts}
+        return pl.DataFrame([own.get(column.name, column) for column in frame.get_columns()])
     # Writing collects the text that is referred to; reading gives it memory of its own.
     written = BytesIO()
-    texts.write_ipc(written)
+    pl.DataFrame(texts).write_ipc(written)
     return frame.with_columns(pl.read_ipc(written.getvalue()).get_columns())

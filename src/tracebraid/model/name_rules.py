@@ -14,18 +14,17 @@ _Ints = NDArray[np.int64]
 
 def by_name(names: pl.Series, rule: Callable[[pl.Series], pl.Series]) -> pl.Series:
     """Apply a rule to each name."""
-    names = names.cast(pl.Categorical)
+    if names.dtype != pl.Categorical:
+        names = names.cast(pl.Categorical)
     if names.is_empty():
         return rule(names.cast(pl.String)).alias(names.name)
-    distinct = names.unique()
-    said = rule(distinct.cast(pl.String))
-    # A null takes the slot behind all codes.
-    codes, of_distinct = (_codes(column) for column in (names, distinct))
-    slots = int(of_distinct.max(initial=-1)) + 2
-    row = np.zeros(slots, dtype=np.int64)
-    row[of_distinct] = np.arange(len(distinct))
-    found: pl.Series = said.gather(row[codes])
-    return found.alias(names.name)
+    codes = _codes(names)
+    # One row of each name; a null takes the slot behind all codes.
+    row = np.full(int(codes.max()) + 2, -1, dtype=np.int64)
+    row[codes] = np.arange(len(codes))
+    is_used = row >= 0
+    said = rule(names[row[is_used]].cast(pl.String))
+    return said[(np.cumsum(is_used) - 1)[codes]].alias(names.name)
 
 
 def flags_by_name(names: pl.Series, flag: Callable[[pl.Expr], pl.Expr]) -> NDArray[np.bool_]:
@@ -48,7 +47,7 @@ def distinct_pairs(names: pl.Series, categories: pl.Series) -> tuple[pl.DataFram
     first[key[::-1]] = np.arange(len(key))[::-1]
     chosen = first[first >= 0]
     row = np.cumsum(first >= 0) - 1
-    pairs = pl.DataFrame([column.gather(pl.Series(chosen)) for column in columns])
+    pairs = pl.DataFrame([column[chosen] for column in columns])
     return pairs, row[key]
 
 
@@ -57,9 +56,9 @@ def _numbers(distinct: pl.Series) -> pl.Series:
 
 
 def _codes(names: pl.Series) -> _Ints:
-    physical = names.to_physical().cast(pl.Int64)
-    codes: _Ints = (physical.fill_null(-1) if physical.null_count() else physical).to_numpy()
-    return codes
+    codes = names.to_physical().to_numpy()
+    # Those of a column with nulls are floats.
+    return (np.where(np.isnan(codes), -1, codes) if names.null_count() else codes).astype(np.int64)
 
 
 _NONE = -1

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tracebraid.model.capture_facts import OP_WEIGHT
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Residual
 from tracebraid.model.questions import Removal
+from tracebraid.model.rows import distinct_rows
 from tracebraid.simulation.replay import replay, step_moments
 
 _Ints = NDArray[np.int64]
@@ -349,10 +350,10 @@ def _host_events(graph: DependencyGraph, lanes: Lanes, intervals: Intervals) -> 
     is_frame = (graph.activities.get_column("kind").cast(pl.String) == ActivityKind.PYTHON.value).to_numpy()
     weight = np.where(is_frame, 1.0, OP_WEIGHT)[graph.moments.activity[moment]]
     rank = graph.activities.get_column("rank").gather(graph.moments.activity[moment]).to_numpy()
-    pairs, pair = np.unique(np.stack([intervals.item[row], rank]), axis=1, return_inverse=True)
-    events = _sums(pair.ravel(), weight * intervals.share[row] / 2)
+    (items, _), pair = distinct_rows(intervals.item[row], rank)
+    events = _sums(pair, weight * intervals.share[row] / 2)
     most: dict[int, float] = {}
-    for item, count in zip(pairs[0].tolist(), events.tolist(), strict=True):
+    for item, count in zip(items.tolist(), events.tolist(), strict=True):
         most[item] = max(count, most.get(item, 0.0))
     return most
 
@@ -441,9 +442,8 @@ def _host_cuts(
     chosen = is_host | goes_on[nth]
     nth, edge, is_host = nth[chosen], edge[chosen], is_host[chosen]
     cut = np.where(is_host, graph.edges.work_ns[edge] * intervals.share[row[nth]], np.inf)
-    pairs, pair = np.unique(np.stack([intervals.item[row[nth]], edge]), axis=1, return_inverse=True)
-    items, edges = pairs
-    cuts = _sums(pair.ravel(), cut)
+    (items, edges), pair = distinct_rows(intervals.item[row[nth]], edge)
+    cuts = _sums(pair, cut)
     own = graph.edges.work_ns[edges]
     finite = np.where(np.isinf(cuts), 0.0, np.minimum(cuts, own))
     work = np.where(np.isinf(cuts), NOT_WAITED_FOR, own - np.rint(finite).astype(np.int64))

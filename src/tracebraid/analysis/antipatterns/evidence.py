@@ -229,6 +229,8 @@ def evidence_of(linked: LinkedTrace, found: pl.DataFrame) -> pl.DataFrame:
 
     Those that save nothing are left out.
     """
+    if found.is_empty():
+        return EVIDENCE.empty()
     long = pl.col("end_ns") - pl.col("start_ns")
     found = found.with_columns(
         pl.min_horizontal("saving_ns", long), pl.col("event_id").cast(pl.Int64)
@@ -490,23 +492,26 @@ def owners_of(linked: LinkedTrace, launched_in: pl.Series, ops: pl.Series) -> ND
 
 def _of_host_of_work_of_ops(linked: LinkedTrace, ops: pl.Series) -> pl.DataFrame:
     rows = host_rows(linked)
-    events = ops.drop_nulls().unique().sort().to_numpy()
-    found = rows.rows(events)
+    found = np.unique(rows.rows(ops.drop_nulls().to_numpy()))
     found = found[found >= 0]
+    found = found[np.lexsort((rows.event_id[found], rows.start_ns[found], rows.lane[found]))]
     event, start, end = rows.event_id[found], rows.start_ns[found], rows.end_ns[found]
-    unknown = pl.lit(None, dtype=pl.Int64)
-    return (
-        pl.DataFrame({"op_event": event, "lane": rows.lane[found], "start_ns": start, "end_ns": end})
-        .with_columns(
-            pl.lit(None, dtype=pl.String).alias("device"),
-            unknown.alias("first"),
-            unknown.alias("last"),
-            (pl.col("end_ns") - pl.col("start_ns")).alias("dur_ns"),
-            (pl.col("end_ns") - pl.col("start_ns")).alias("alone_ns"),
-            pl.lit(0, dtype=pl.Int64).alias("kernels"),
-            pl.col("op_event").alias("event_id"),
-            pl.lit(None, dtype=pl.String).alias("kernel"),
-            pl.lit(value=False).alias("leaves"),
-        )
-        .sort("lane", "start_ns", "op_event")
+    unknown, unnamed = (
+        pl.Series([None], dtype=dtype).new_from_index(0, len(found)) for dtype in (pl.Int64, pl.String)
     )
+    columns = {
+        "op_event": event,
+        "lane": rows.lane[found],
+        "start_ns": start,
+        "end_ns": end,
+        "device": unnamed,
+        "first": unknown,
+        "last": unknown,
+        "dur_ns": end - start,
+        "alone_ns": end - start,
+        "kernels": np.zeros(len(found), dtype=np.int64),
+        "event_id": event,
+        "kernel": unnamed,
+        "leaves": np.zeros(len(found), dtype=np.bool_),
+    }
+    return pl.DataFrame(columns)

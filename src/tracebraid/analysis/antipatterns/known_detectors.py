@@ -159,9 +159,9 @@ def evidence_of_rank(linked: LinkedTrace, known: KnownDetectors) -> RankEvidence
         if isinstance(rows, Finding):
             findings.append(rows)
         else:
-            found.append(rows.with_columns(pl.lit(linked.rank, dtype=pl.Int64).alias("rank")))
-    windows = windows_to_save_in(linked)
-    return RankEvidence(pl.concat(found), windows, lacks, tuple(findings))
+            found.append(rows)
+    evidence = pl.concat(found).with_columns(pl.lit(linked.rank, dtype=pl.Int64).alias("rank"))
+    return RankEvidence(evidence, windows_to_save_in(linked), lacks, tuple(findings))
 
 
 def evidence_of_job(ranks: LinkedRanks, known: KnownDetectors) -> tuple[pl.DataFrame, tuple[Finding, ...]]:
@@ -241,6 +241,8 @@ def _is_in_range(times: pl.Series) -> bool:
 
 def _as_found(frame: pl.DataFrame, name: str) -> pl.DataFrame:
     """Rows of `EVIDENCE` whose saving is at least 1 and at most their length."""
+    if frame.is_empty():
+        return pl.DataFrame(schema=FOUND)
     long = pl.col("end_ns") - pl.col("start_ns")
     return (
         EVIDENCE.conform(frame, fill_missing=True)

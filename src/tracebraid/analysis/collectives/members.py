@@ -469,6 +469,6 @@ def _with_names(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
 
 def _mapped(names: pl.Series, function: Callable[[str], str | None]) -> pl.Series:
     """Apply a function to each distinct name once."""
-    found = {name: function(name) for name in names.drop_nulls().unique().to_list()}
+    found = {name: function(name) for name in names.unique().to_list() if name is not None}
     mapped: pl.Series = names.replace_strict(found, default=None, return_dtype=pl.String)
     return mapped

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tracebraid.analysis.device import COMPILING
+from tracebraid.analysis.device import COMPILING, event_columns
 from tracebraid.analysis.flames import stack_paths
 from tracebraid.analysis.host.host_trees import (
     Places,
@@ -28,6 +28,7 @@ from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import distinct_pairs, nearest_rows
+from tracebraid.model.rows import at_rows
 from tracebraid.model.step import is_step_name
 from tracebraid.model.user_frame import (
     instance_of,
@@ -97,14 +98,12 @@ def _host_rows(linked: LinkedTrace) -> HostRows:
 
 def events_of_rows(linked: LinkedTrace, rows: _Ints) -> pl.Series:
     """The events of some rows; null for -1."""
-    numbers = pl.Series(rows, dtype=pl.Int64)
-    events: pl.Series = linked.host_tree.get_column("event_id").gather(numbers.set(numbers < 0, None))
-    return events
+    return at_rows(linked.host_tree.get_column("event_id"), rows)
 
 
 def names_of_rows(linked: LinkedTrace, rows: _Ints) -> pl.Series:
     """The names of the events of some rows, as categoricals; null for -1."""
-    names: pl.Series = linked.timeline.events.get_column("name").gather(events_of_rows(linked, rows))
+    (names,) = event_columns(linked.timeline, events_of_rows(linked, rows), name="name")
     return names
 
 
@@ -335,8 +334,7 @@ def _frame_places(linked: LinkedTrace) -> Places:
 def names_of_places(linked: LinkedTrace, numbers: _Ints) -> pl.Series:
     """The names of some places, by their numbers, as categoricals; null for -1."""
     names = frame_places(linked).names.cast(pl.Categorical())
-    found: pl.Series = names.gather(pl.Series(numbers).set(pl.Series(numbers < 0), None))
-    return found
+    return at_rows(names, numbers)
 
 
 BETWEEN_FRAMES = " > "
@@ -375,8 +373,7 @@ def _user_frames(linked: LinkedTrace) -> pl.Series:
         texts.append(outer if repeats else f"{outer}{BETWEEN_FRAMES}{own}" if outer else own)
     table = pl.Series("frames", texts, dtype=pl.String).cast(pl.Categorical())
     path = np.r_[paths.path, NO_ROW][number[frame[:-1]]]
-    found: pl.Series = table.gather(pl.Series(path).set(pl.Series(path) < 0, None))
-    return found
+    return at_rows(table, path)
 
 
 def user_lines(linked: LinkedTrace) -> pl.Series:
@@ -479,9 +476,7 @@ def _host_work(linked: LinkedTrace) -> pl.Series:
     in_python = (line >= 0) & flags["python"][line] & (nearest_or_none(linked, flags["op"])[:-1] == NO_ROW)
     found[(found < 0) & in_python] = list(HostWork).index(HostWork.PYTHON)
     codes = pl.Series([work.value for work in HostWork], dtype=pl.Categorical())
-    numbers = pl.Series(found)
-    values: pl.Series = codes.gather(numbers.set(numbers < 0, None))
-    return values.alias("host_work")
+    return at_rows(codes, found).alias("host_work")
 
 
 def _wanted(linked: LinkedTrace, work: HostWork) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.name_rules import nearest_ancestors, nearest_rows
 from tracebraid.model.op_tree import OpTree, op_tree
+from tracebraid.model.rows import at_rows
 from tracebraid.model.user_frame import at_line, is_line_frame, is_user_frame
 
 
@@ -126,9 +127,7 @@ def _call_sites(linked: LinkedTrace) -> pl.DataFrame:
     if not frames.any() and of_stacks.is_empty():
         return names.select("event_id", pl.lit(None, dtype=pl.String).alias("call_site"))
     places = places_of(linked, _frame_rows(linked, names, frames))
-    found = names.select("event_id").with_columns(
-        places.names.gather(pl.Series(places.number).set(pl.Series(places.number < 0), None)).alias("name")
-    )
+    found = names.select("event_id").with_columns(at_rows(places.names, places.number).alias("name"))
     if not of_stacks.is_empty():
         found = found.join(of_stacks, on="event_id", how="left", maintain_order="left").with_columns(
             pl.coalesce("call_site", "name").alias("name")
@@ -154,7 +153,7 @@ def places_of(linked: LinkedTrace, frame: _Ints) -> Places:
     event = host_names(linked).get_column("name")
     pairs = pl.DataFrame(
         {
-            "name": event.gather(np.maximum(frame, 0)).set(pl.Series(frame < 0), None),
+            "name": at_rows(event, frame),
             "line": lines_of_calls(linked, frame),
         }
     )

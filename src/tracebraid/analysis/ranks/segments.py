@@ -27,6 +27,7 @@ from tracebraid.analysis.time.idle.idle_parts import Activity, activity_rules, h
 from tracebraid.model.collectives import BETWEEN_TWO
 from tracebraid.model.device_peaks import COMMUNICATION, WAIT
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rows import distinct_rows
 
 
 class SegmentKind(IntEnum):
@@ -245,8 +246,8 @@ def _queued(linked: LinkedTrace, work: pl.DataFrame) -> _Intervals:
 
 def _labels(linked: LinkedTrace, kind: _Ints, event: _Ints) -> tuple[_Ints, pl.DataFrame]:
     """The label of each interval, and the distinct labels."""
-    pairs, index = np.unique(np.stack([kind, event]), axis=1, return_inverse=True)
-    kinds, events = pl.Series(pairs[0]), pl.Series(pairs[1])
+    pairs, index = distinct_rows(kind, event)
+    kinds, events = (pl.Series(column) for column in pairs)
     is_device = kinds.is_in([SegmentKind.KERNEL, SegmentKind.COMMUNICATION])
     of_events = event_columns(linked.timeline, events.set(~is_device, None), name="name")[0]
     is_host = kinds >= SegmentKind.HOST_OP

@@ -114,7 +114,7 @@ def _until_next(lane: pl.DataFrame) -> pl.DataFrame:
 def _types(names: pl.Expr) -> pl.Expr:
     return names.map_batches(
         lambda series: series.replace_strict(
-            {name: type_of(name) for name in series.drop_nulls().unique().to_list()},
+            {name: type_of(name) for name in series.unique().to_list() if name is not None},
             default=None,
             return_dtype=pl.String,
         ),
@@ -242,7 +242,7 @@ def _recorded(et: ExecutionTrace) -> pl.DataFrame:
         pl.when(is_regular).then(stride).otherwise(1),
     )
     listed = named.get_column("pg_ranks").cast(pl.String)
-    decoded = {text: _ranks(text) for text in listed.drop_nulls().unique().to_list()}
+    decoded = {text: _ranks(text) for text in listed.unique().to_list() if text is not None}
     ranks = pl.Series("_ranks", [decoded.get(text) for text in listed.to_list()], dtype=pl.List(pl.Int64))
     named = named.with_columns(ranks, as_text("pg_name", "pg_desc"))
     return named.select(
@@ -724,6 +724,6 @@ def _communicates(op: str) -> bool:
 
 def _mapped(texts: pl.Series, function: Callable[[str], int | None]) -> pl.Series:
     """Apply a function to each distinct text once."""
-    found = {text: function(text) for text in texts.drop_nulls().unique().to_list()}
+    found = {text: function(text) for text in texts.unique().to_list() if text is not None}
     mapped: pl.Series = texts.replace_strict(found, default=None, return_dtype=pl.Int64)
     return mapped

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import InputError
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rows import at_rows
 from tracebraid.model.step import step_events
 
 _Ints = NDArray[np.int64]
@@ -81,10 +82,7 @@ def step_of_moments(moments: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFram
     """Add the column `step` to a frame: of the windows that hold its `ts_ns` the last to start; null outside all."""
     starts, ends = (windows.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     row = _last_that_holds(starts, ends, moments.get_column("ts_ns").to_numpy())
-    inside = row >= 0
-    names = windows.get_column("step").gather(np.where(inside, row, 0)) if inside.any() else None
-    step = pl.Series("step", [None] * len(row), dtype=pl.String) if names is None else names
-    return moments.with_columns(pl.when(pl.Series(inside)).then(step).alias("step"))
+    return moments.with_columns(at_rows(windows.get_column("step"), row))
 
 
 def _last_that_holds(starts: _Ints, ends: _Ints, moments: _Ints) -> _Ints:

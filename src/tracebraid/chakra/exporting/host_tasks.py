@@ -22,6 +22,7 @@ from tracebraid.chakra.exporting.tasks import (
 )
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, EdgeKind, EdgeList, Point, RankGraph, moment
+from tracebraid.model.rows import distinct_rows
 from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
@@ -234,9 +235,9 @@ def _points(threads: Threads, position: _Ints, wanted_ns: _Ints, first: int) -> 
     found = np.maximum(threads.first_from(threads.thread[position], at_ns), position)
     inside = np.flatnonzero(threads.times_ns[found] > at_ns)
     point = threads.moments[found]
-    pairs, number = np.unique(np.stack([found[inside], at_ns[inside]], axis=1), axis=0, return_inverse=True)
-    point[inside] = first + number.reshape(-1)
-    return point, Cuts(pairs[:, 0].copy(), pairs[:, 1].copy(), first)
+    (position, moment_ns), number = distinct_rows(found[inside], at_ns[inside])
+    point[inside] = first + number
+    return point, Cuts(position, moment_ns, first)
 
 
 def _anchors(graph: RankGraph, threads: Threads, edges: EdgeList) -> tuple[_Ints, _Ints]:

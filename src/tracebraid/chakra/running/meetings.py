@@ -14,6 +14,7 @@ from tracebraid.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.chakra.running.play import COLLECTIVE, RECEIVE, WORK, Played, Program
 from tracebraid.chakra.schema import ChakraRank, NodeDeps
 from tracebraid.errors import InputError
+from tracebraid.model.rows import distinct_rows
 from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
@@ -269,8 +270,8 @@ def meetings(nodes: RankNodes, groups: Groups) -> Meetings:
 def _first_slots(of: _Ints, counter: _Ints, count: int) -> tuple[_Ints, int]:
     """The first slot of each node's group or pair, which has as many as its busiest counter; and how many there are."""
     most = np.zeros(count, dtype=np.int64)
-    used, times = np.unique(np.stack([of, counter]), axis=1, return_counts=True)
-    np.maximum.at(most, used[0], times)
+    (used, _), which = distinct_rows(of, counter)
+    np.maximum.at(most, used, np.bincount(which, minlength=len(used)))
     first = np.concatenate([[0], np.cumsum(most)])
     return first[of], int(first[-1])
 
@@ -339,8 +340,8 @@ def _message_pairs(nodes: RankNodes, sends: _Ints, receives: _Ints, world: int) 
     at = np.concatenate([sends, receives])
     source = np.concatenate([rank[sends], src[receives]])
     target = np.concatenate([dst[sends], rank[receives]])
-    keys = np.stack([source, target, nodes.ints("comm_tag", 0)[at], nodes.ints("comm_size", 0)[at]])
-    return np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    _, pair = distinct_rows(source, target, nodes.ints("comm_tag", 0)[at], nodes.ints("comm_size", 0)[at])
+    return pair
 
 
 def _refuse_no_partner(nodes: RankNodes, rows: _Ints, partner: _Ints, world: int) -> None:

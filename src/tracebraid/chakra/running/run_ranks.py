@@ -42,6 +42,7 @@ from tracebraid.chakra.schema import ChakraRank
 from tracebraid.errors import ArgumentError
 from tracebraid.model.column import Table
 from tracebraid.model.quantities import NS_PER_US
+from tracebraid.model.rows import distinct_rows
 
 _IN_ASTRA_SIM = (
     *(CollectiveCommType.ALL_REDUCE, CollectiveCommType.ALL_GATHER, CollectiveCommType.REDUCE_SCATTER),
@@ -419,8 +420,7 @@ def lanes_of(nodes: RankNodes, kind: _Ints, lanes: Lanes) -> _Ints:
     stream, thread = nodes.ints("stream", NEVER), nodes.ints("thread", NEVER)
     named = ~free & ((stream != NEVER) | (thread != NEVER))
     lane = np.full(len(kind), NEVER, dtype=np.int64)
-    keys = np.stack([rank[named], stream[named], thread[named]])
-    lane[named] = np.unique(keys, axis=1, return_inverse=True)[1].reshape(-1)
+    _, lane[named] = distinct_rows(rank[named], stream[named], thread[named])
     return lane
 
 
@@ -480,11 +480,9 @@ def _put_collectives(
     nodes, meet, hardware = asked
     at = np.flatnonzero(chosen)
     kinds, sizes = nodes.ints("comm_type"), nodes.ints("comm_size", 0)
-    keys = np.stack([meet.group[at], kinds[at], sizes[at]])
-    different, which = np.unique(keys, axis=1, return_inverse=True)
-    which = which.reshape(-1)
+    different, which = distinct_rows(meet.group[at], kinds[at], sizes[at])
     plans: list[Plan] = []
-    for number, (group, kind, size) in enumerate(different.T.tolist()):
+    for number, (group, kind, size) in enumerate(np.stack(different, axis=1).tolist()):
         rows = at[which == number]
         collective = Collective(CollectiveCommType(kind), size, meet.groups[group], len(nodes.paths))
         cost = cost_of(collective, hardware.network, hardware.settings)

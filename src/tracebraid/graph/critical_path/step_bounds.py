@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -44,15 +45,15 @@ def step_bounds(graph: DependencyGraph, rank: int | None = None) -> list[StepBou
     found: list[StepBounds] = []
     overlaps: list[bool] = []
     host_ends: dict[int, int] = {}
-    for (step,), of_step in rows.group_by("step", maintain_order=True):
-        starts = of_step.get_column("start_moment").drop_nulls().to_numpy()
-        ends = of_step.select(pl.concat_list("host_end_moment", "device_end_moment")).to_series().explode()
-        moments = ends.drop_nulls().to_numpy()
-        if len(starts) and len(moments):
+    for step, of_step in _by_step(rows).items():
+        starts = [row.start for row in of_step if row.start is not None]
+        moments = np.array([end for row in of_step for end in row.ends], dtype=np.int64)
+        if starts and len(moments):
             end = int(moments[np.argmax(times_ns[moments])])
-            name = None if step is None else str(step)
-            begin = int(times_ns[starts].min()) if found else _first_start(graph, step)
-            found.append(StepBounds(name, begin, moments, end, int(times_ns[end])))
+            begin = (
+                int(times_ns[starts].min()) if found else _first_start(_by_step(graph.steps)[step], times_ns)
+            )
+            found.append(StepBounds(step, begin, moments, end, int(times_ns[end])))
             overlaps.append(_overlaps(of_step, times_ns, host_ends))
     first, last = (
         np.array([getattr(bound, name) for bound in found], dtype=np.int64) for name in ("start_ns", "end_ns")
@@ -61,24 +62,40 @@ def step_bounds(graph: DependencyGraph, rank: int | None = None) -> list[StepBou
     return [replace(bound, start_ns=int(begin)) for bound, begin in zip(found, begins, strict=True)]
 
 
-def _first_start(graph: DependencyGraph, step: object) -> int:
-    times_ns = graph.moments.time_ns
-    rows = graph.steps.filter(pl.col("step").eq_missing(pl.lit(step, dtype=pl.String)))
-    starts = times_ns[rows.get_column("start_moment").drop_nulls().to_numpy()]
-    ends = [
-        max(int(times_ns[moment]) for moment in moments if moment is not None)
-        for moments in rows.select("host_end_moment", "device_end_moment").iter_rows()
-        if any(moment is not None for moment in moments)
-    ]
+class _StepOfRank(NamedTuple):
+    """The moments at which a rank begins and ends a step; None: it has none."""
+
+    rank: int
+    start: int | None
+    host_end: int | None
+    device_end: int | None
+
+    @property
+    def ends(self) -> list[int]:
+        return [end for end in (self.host_end, self.device_end) if end is not None]
+
+
+def _by_step(steps: pl.DataFrame) -> dict[str | None, list[_StepOfRank]]:
+    """The rows of `GRAPH_STEPS` of each step, in their order."""
+    found: dict[str | None, list[_StepOfRank]] = {}
+    columns = ("step", "rank", "start_moment", "host_end_moment", "device_end_moment")
+    for step, *row in steps.select(columns).iter_rows():
+        found.setdefault(step, []).append(_StepOfRank(*row))
+    return found
+
+
+def _first_start(of_step: list[_StepOfRank], times_ns: _Ints) -> int:
+    starts = times_ns[[row.start for row in of_step if row.start is not None]]
+    ends = [max(int(times_ns[end]) for end in row.ends) for row in of_step if row.ends]
     return int(first_start_of_job(starts, np.array(ends, dtype=np.int64)))
 
 
-def _overlaps(of_step: pl.DataFrame, times_ns: _Ints, host_ends: dict[int, int]) -> bool:
+def _overlaps(of_step: list[_StepOfRank], times_ns: _Ints, host_ends: dict[int, int]) -> bool:
     """Whether a step begins on the host of some rank while one before it runs there; notes when its hosts end."""
     found = False
-    for rank, start, end in (
-        of_step.select("rank", "start_moment", "host_end_moment").drop_nulls().iter_rows()
-    ):
+    for rank, start, end, _ in of_step:
+        if start is None or end is None:
+            continue
         before = host_ends.get(rank, int(times_ns[start]))
         found |= int(times_ns[start]) < before
         host_ends[rank] = max(before, int(times_ns[end]))

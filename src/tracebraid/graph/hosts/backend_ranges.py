@@ -82,6 +82,6 @@ def _in_order(ops: pl.DataFrame, starts_ns: _Ints) -> _Ints:
 
 def _types(names: pl.Series) -> pl.Series:
     """Communication type (`CollectiveType`) of each by name; null: unknown."""
-    found = {name: type_of(name) for name in names.drop_nulls().unique().to_list()}
+    found = {name: type_of(name) for name in names.unique().to_list() if name is not None}
     types: pl.Series = names.replace_strict(found, default=None, return_dtype=pl.String)
     return types

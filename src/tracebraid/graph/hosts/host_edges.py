@@ -22,6 +22,7 @@ from tracebraid.graph.hosts.thread_edges import (
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, EdgeKind, EdgeList, Point, moment
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.rows import distinct_rows
 
 _CALL = r"^<built-in method (\w+) of (\S+) object at 0x[0-9a-fA-F]+>$"
 """A method and the class of its object; the address does not tell objects apart: the profiler names each method once,
@@ -115,8 +116,9 @@ def autograd_starts(edges: EdgeList, chains: ThreadChains) -> EdgeList:
     before, after = chains.position[pairs.before], chains.position[pairs.after]
     known = (before >= 0) & (after >= 0)
     forward, backward = chains.thread[before[known]], chains.thread[after[known]]
-    threads = np.unique(np.stack([forward, backward], axis=1)[forward != backward], axis=0)
-    return _started(chains, threads[:, 0], threads[:, 1])
+    differ = forward != backward
+    threads, _ = distinct_rows(forward[differ], backward[differ])
+    return _started(chains, *threads)
 
 
 def awaited_starts(edges: EdgeList, chains: ThreadChains) -> EdgeList:

@@ -21,6 +21,7 @@ from tracebraid.model.graph import (
     Residual,
     moment,
 )
+from tracebraid.model.rows import distinct_rows
 from tracebraid.simulation.changes.communication import (
     drop_residuals,
     whole_ns,
@@ -339,7 +340,7 @@ def _bounds(graph: DependencyGraph, calls: _Ints, rank: _Ints, region: _Ints) ->
 def _captured(graph: DependencyGraph, rank: _Ints, first: _Ints, last: _Ints) -> _Bools:
     """Return whether each moment lies behind the first call of a region and not behind the last."""
     opens = np.zeros(len(graph.moments) + 1, dtype=np.int64)
-    first, last = np.unique(np.stack([first, last]), axis=1)
+    (first, last), _ = distinct_rows(first, last)
     np.add.at(opens, rank[graph.moment_of[first, Point.END]] + 1, 1)
     np.add.at(opens, rank[graph.moment_of[last, Point.END]] + 1, -1)
     inside = np.cumsum(opens) > 0
