@@ -278,6 +278,12 @@ RECORDING_START = "recording start (what ran or was launched before it)"
 
 def _accounting(graph: DependencyGraph, path: pl.DataFrame, of_rank: int | None) -> pl.DataFrame:
     """The time of steps by cause, from their path."""
+    # What a cause and a name depend on: many segments have it in common.
+    path = path.group_by(
+        *("step", "rank", "kind", "residual", "host_work", "frames", "annotation", "op", "name", "family"),
+        (pl.col("duration_ns") >= _FIRST_USE_NS).alias("is_long"),
+        maintain_order=True,
+    ).agg(pl.col("duration_ns").sum(), pl.col("start_ns").min())
     with_device = (
         graph.activities.filter(pl.col("stream").is_not_null()).get_column("rank").unique().drop_nulls()
     )
@@ -308,7 +314,7 @@ def _accounting(graph: DependencyGraph, path: pl.DataFrame, of_rank: int | None)
     is_start_up = (
         (kind == SegmentKind.CALL.value)
         & as_text("name").str.contains(_FIRST_USE)
-        & (pl.col("duration_ns") >= _FIRST_USE_NS)
+        & pl.col("is_long")
         & first_step
     )
     name = (
@@ -330,7 +336,6 @@ def _accounting(graph: DependencyGraph, path: pl.DataFrame, of_rank: int | None)
             name.alias("of"),
             as_text("host_work").alias("host_work"),
             pl.col("duration_ns").sum().over("step").alias("span_ns"),
-            pl.col("step").rank("dense").alias("number"),
         )
         .group_by("step", "cause", "rank", "host_work", "of")
         .agg(

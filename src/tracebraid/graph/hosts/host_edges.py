@@ -22,6 +22,7 @@ from tracebraid.graph.hosts.thread_edges import (
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, EdgeKind, EdgeList, Point, moment
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.name_rules import by_name, flags_by_name
 from tracebraid.model.rows import distinct_rows
 
 _CALL = r"^<built-in method (\w+) of (\S+) object at 0x[0-9a-fA-F]+>$"
@@ -182,9 +183,11 @@ def _first_after(calls: _Ints, times_ns: _Ints, chains: ThreadChains) -> _Ints:
 
 def _frames(activities: RankActivities, name: str) -> _Ints:
     """The calls of Python functions with a name that matches, rising."""
-    rows = activities.table.select(as_text("kind", "name"))
-    wanted = (pl.col("kind") == ActivityKind.PYTHON.value) & pl.col("name").str.contains(name)
-    return np.flatnonzero(rows.select(wanted.fill_null(False)).to_series().to_numpy())
+    calls = np.flatnonzero(_is(activities.table, ActivityKind.PYTHON))
+    matches = flags_by_name(
+        activities.table.get_column("name")[calls], lambda names: names.str.contains(name)
+    )
+    return calls[matches]
 
 
 def _threads_of(activities: _Ints, chains: ThreadChains) -> _Ints:
@@ -240,12 +243,14 @@ def repeated_waits(activities: RankActivities, chains: ThreadChains, known: Edge
     count. Ranges of communication are left to the ops that ask for them, and silences that a known edge explains
     count, but get no other edge.
     """
-    rows = activities.table.select(
-        as_text("kind", "name"), key=as_text("name").str.replace_all(_NUMBERS, "#").rank("dense")
-    )
+    rows = activities.table.select("kind", "name")
     silent = _silences(rows, chains)
     giver = _givers(rows, chains, silent)
-    key = 2 * rows.get_column("key").fill_null(0).cast(pl.Int64).to_numpy()[chains.moments // 2]
+    alike = by_name(
+        rows.get_column("name"),
+        lambda names: names.str.replace_all(_NUMBERS, "#").rank("dense").fill_null(0).cast(pl.Int64),
+    )
+    key = 2 * alike.to_numpy()[chains.moments // 2]
     key += chains.moments % 2
     fits = giver != NO_POSITION
     found = pl.DataFrame(
@@ -267,12 +272,16 @@ def _silences(rows: pl.DataFrame, chains: ThreadChains) -> _Ints:
     """The positions that end silences in which a thread may have waited: in no op, call or annotation of its own."""
     position = np.flatnonzero(chains.owner >= 0)
     position = position[chains.times_ns[position] - chains.times_ns[position - 1] >= SILENT_NS]
-    is_thread = rows.select(pl.col("kind") == ActivityKind.THREAD.value).to_series().to_numpy()
-    own = rows[chains.owner[position]].select(
-        thread=pl.col("kind") == ActivityKind.THREAD.value,
-        outer=pl.col("kind").is_in([ActivityKind.ANNOTATION.value, ActivityKind.PYTHON.value]),
-        waits=pl.col("name").str.contains(_WAIT_NAME).fill_null(False),
-        sleeps=pl.col("name").str.contains(_SLEEP_NAME).fill_null(False),
+    is_thread = _is(rows, ActivityKind.THREAD)
+    own = (
+        rows[chains.owner[position]]
+        .select(as_text("kind", "name"))
+        .select(
+            thread=pl.col("kind") == ActivityKind.THREAD.value,
+            outer=pl.col("kind").is_in([ActivityKind.ANNOTATION.value, ActivityKind.PYTHON.value]),
+            waits=pl.col("name").str.contains(_WAIT_NAME).fill_null(False),
+            sleeps=pl.col("name").str.contains(_SLEEP_NAME).fill_null(False),
+        )
     )
     thread, outer, waits, sleeps = (own.get_column(name).to_numpy() for name in own.columns)
     # An annotation with nothing in it says what the thread did.
