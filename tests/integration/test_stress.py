@@ -27,7 +27,7 @@ TRIAL = Trial("nothing", 1, CAPTURED[0])
 
 @pytest.mark.slow
 def test_the_short_form_finds_nothing(tmp_path: Path) -> None:
-    plan = Plan(SHORT, (CAPTURED[0],), seed=1, rounds=1, time_s=0.0, is_full=False)
+    plan = Plan(SHORT, (CAPTURED[0],), seed=1, rounds=1, time_s=0.0, is_full=False, is_strict=True)
     results = stress(plan, tmp_path, workers=2)
     assert [str(problem) for problem in results.problems] == []
     assert sum(results.trials.values()) == 2 * len(SHORT)
@@ -63,14 +63,15 @@ def test_a_program_that_ends_as_without_a_capture_is_fine(tmp_path: Path) -> Non
 
 def test_the_judge_sees_how_a_program_ended(tmp_path: Path) -> None:
     got = outcome(tmp_path, "got")
-    wrong = {
-        ProblemKind.HANG: replace(got, returncode=None),
-        ProblemKind.EXIT: replace(got, returncode=-11),
-        ProblemKind.RESULT: replace(got, stdout="results 2\n"),
-        ProblemKind.ERROR: replace(got, stderr="Traceback (most recent call last):"),
-        ProblemKind.STRAY: replace(got, strays=1),
-    }
-    for number, (kind, ended) in enumerate(wrong.items()):
+    wrong = [
+        (ProblemKind.HANG, replace(got, returncode=None)),
+        (ProblemKind.EXIT, replace(got, returncode=-11)),
+        (ProblemKind.RESULT, replace(got, stdout="results 2\n")),
+        (ProblemKind.ERROR, replace(got, stderr="Traceback (most recent call last):")),
+        (ProblemKind.ERROR, replace(got, stderr="x.py:1: UserWarning: AccumulateGrad")),
+        (ProblemKind.STRAY, replace(got, strays=1)),
+    ]
+    for number, (kind, ended) in enumerate(wrong):
         assert kinds(tmp_path / str(number), ended) == {kind}
 
 

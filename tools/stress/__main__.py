@@ -32,6 +32,7 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--full", action="store_true", help="full size, such as 10 million operators: minutes more"
     )
+    parser.add_argument("--strict", action="store_true", help="warnings are errors, as under python -W error")
     parser.add_argument("--growth", action="store_true", help="watch the memory of long programs beside")
     parser.add_argument("--keep", type=Path, help="a folder for the files of what failed")
     given = parser.parse_args(words)
@@ -47,6 +48,7 @@ def main(words: list[str]) -> int:
         given.rounds,
         given.minutes * 60,
         given.full,
+        given.strict,
         given.keep is not None,
     )
     if any(way.recorder == "native" for way in ways):

@@ -67,9 +67,10 @@ class Trial:
     seed: int  # of all random numbers of the program
     capturing: Capturing  # how it is captured
     is_full: bool = False  # whether the program does all that is meant, 10 million operators for example
+    is_strict: bool = False  # whether warnings are errors, as under `python -W error`
 
     def __str__(self) -> str:
-        return f"{self.scenario}, seed {self.seed}, {self.capturing}"
+        return f"{self.scenario}, seed {self.seed}, {self.capturing}{', -W error' * self.is_strict}"
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ def _environment(trial: Trial, folder: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     kept |= {name: value for name, value in os.environ.items() if name in ("TRACEBRAID_CACHE",)}
     kept |= {"TMPDIR": str(folder / "tmp"), "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+    if trial.is_strict:
+        kept["PYTHONWARNINGS"] = "error"
     if trial.capturing.way is Way.CONTEXT:
         options = {"out_dir": str(folder / "out"), "check": False, **options_of(trial)}
         kept["TRACEBRAID_STRESS_CAPTURE"] = json.dumps(options)
@@ -121,6 +123,7 @@ class Plan:
     rounds: int  # how often each scenario is tried, where there is no time
     time_s: float  # how long to go on; 0 for `rounds`
     is_full: bool  # whether programs do all that is meant
+    is_strict: bool = False  # whether warnings are errors
     keeps_failed: bool = False  # whether the files of a trial with a problem stay
 
 
@@ -172,7 +175,7 @@ def _trials(plan: Plan, results: Results) -> Iterator[list[Trial]]:
             chosen = {ways[(number * _WAYS + count) % len(ways)] for count in range(_WAYS)}
 
             yield [
-                Trial(name, plan.seed + number, way, plan.is_full)
+                Trial(name, plan.seed + number, way, plan.is_full, plan.is_strict)
                 for way in (_PLAIN, *(way for way in ways if way in chosen))
             ]
 
@@ -185,7 +188,8 @@ def _try(
     own = folder / str(plain_trial).replace(", ", "-").replace(" ", "_")
     plain = try_out(plain_trial, own / "plain", scenario.limit_s)
     _add(results, lock, plain_trial, _of_plain(scenario, plain_trial, plain))
-    if plain.returncode in scenario.expected_codes:
+    # A warning of its own may end a program: then it does so with a capture, too.
+    if plain.returncode in scenario.expected_codes or plain_trial.is_strict:
         for number, trial in enumerate(captured):
             got = try_out(trial, own / str(number), scenario.limit_s)
             _add(results, lock, trial, judge(scenario, trial, plain, got))
@@ -205,6 +209,6 @@ def _add(results: Results, lock: threading.Lock, trial: Trial, found: list[Probl
 def _of_plain(scenario: Scenario, trial: Trial, plain: Outcome) -> list[Problem]:
     """A scenario whose program does not do what it says without any capture tests nothing."""
     code, right = plain.returncode, scenario.expected_codes
-    if code in right:
+    if code in right or trial.is_strict:
         return []
     return [Problem(ProblemKind.EXIT, trial, f"{code}, and not {right}: {plain.stderr[-600:]}")]
