@@ -38,7 +38,7 @@ demo: $(VENV)/.installed
 # Polars' thread, it takes more of them to get a share of the machine; tests/gate.py then schedules them in short slices.
 test:
 	share=$$($(SHARE)) && $(MAKE) --no-print-directory --jobs 4 --output-sync lint types docs chromium collect && \
-		POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $$share --dist worksteal --gate
+		POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $$share --dist worksteal --gate --durations=150 --durations-min=2
 
 # Compile the tests and what they import, once: each process of pytest would do it anew. What fails, fails there.
 collect: $(VENV)/.installed-test
