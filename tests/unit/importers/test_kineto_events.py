@@ -447,9 +447,10 @@ def test_a_trace_of_todays_categories_gives_no_finding(tmp_path: Path) -> None:
 
 
 def test_shapes_stand_on_one_line_however_the_file_is_indented(tmp_path: Path) -> None:
-    """kineto_text indents by two, as json.dump(indent=2) does."""
     dims = [[2, 3], [], [[4], [5]]]
-    timeline = timeline_of(tmp_path, [op("x", 0, 5, Input_Dims=dims, Concrete_Inputs=["a\nb", "[1,2]"])])
+    event = op("x", 0, 5, Input_Dims=dims, Concrete_Inputs=["a\nb", "[1,2]"])
+    text = json.dumps({"traceEvents": [event]}, indent=2)
+    timeline = timeline_of_bytes(tmp_path, text.encode())
     row = timeline.host_ops.to_dicts()[0]
     assert row["input_dims"] == "[[2, 3], [], [[4], [5]]]"
     assert row["concrete_inputs"] == '["a\\nb", "[1,2]"]'
@@ -457,7 +458,7 @@ def test_shapes_stand_on_one_line_however_the_file_is_indented(tmp_path: Path) -
 
 def test_equal_shapes_written_in_two_ways_are_one_row_of_ops(tmp_path: Path) -> None:
     text = kineto_text([op("x", 0, 5, Input_Dims=[[2, 3]]), op("x", 10, 5, Input_Dims=[[2, 3]])])
-    broken, compact = json.dumps([[2, 3]], indent=2).replace("\n", "\n      "), "[[2,3]]"
-    assert text.count(broken) == 2
-    path = write(tmp_path / "kineto_trace_0.json", text.replace(broken, compact, 1))
+    plain, broken = json.dumps([[2, 3]]), json.dumps([[2, 3]], indent=2).replace("\n", "\n      ")
+    assert text.count(plain) == 2
+    path = write(tmp_path / "kineto_trace_0.json", text.replace(plain, broken, 1).replace(plain, "[[2,3]]"))
     assert ops(link(None, path)).get_column("count").to_list() == [2]
