@@ -18,7 +18,7 @@ def truth_of(job: str, folder: Path) -> tuple[Ranks, Answers]:
     return ranks, answers_of(ranks, folder)
 
 
-@pytest.mark.full(keep=2)
+@pytest.mark.full(keep=1)
 @pytest.mark.parametrize("blindfold", BLINDFOLDS[::-1], ids=lambda blindfold: blindfold.name)
 @pytest.mark.parametrize("job", ["one device", "pipeline"])
 def test_no_answer_is_silently_wrong(
