@@ -14,4 +14,6 @@ def cases(names: str, rows: Mapping[str, object]) -> pytest.MarkDecorator:
         names: the parameters, separated by commas.
         rows: by the name of each case a tuple of arguments; with a single parameter the argument itself.
     """
+    if "," not in names and all(isinstance(row, tuple) and len(row) == 1 for row in rows.values()):
+        raise TypeError(f"of {names} alone each row is the argument itself, and no tuple of it")
     return pytest.mark.parametrize(names, list(rows.values()), ids=list(rows))

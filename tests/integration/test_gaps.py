@@ -129,14 +129,18 @@ CPU = [op("ProfilerStep#1", 0, 100, cat="user_annotation"), op("aten::mm", 10, 5
 @cases(
     "events",
     {
-        "work of each launch": (steps(4),),
-        "a program on the CPU": (CPU,),
-        "a machine with a device that the program does not use": (
-            [*CPU, call("cudaGetDeviceCount", 5, 2, 3), call("cudaDeviceSynchronize", 90, 2, 4)],
-        ),
-        "launches without correlations": (
-            [*CPU, {**call("myLaunchKernel", 20, 5, 0), "args": {}}, kernel("gemm", 30, 20, 7)],
-        ),
+        "work of each launch": steps(4),
+        "a program on the CPU": CPU,
+        "a machine with a device that the program does not use": [
+            *CPU,
+            call("cudaGetDeviceCount", 5, 2, 3),
+            call("cudaDeviceSynchronize", 90, 2, 4),
+        ],
+        "launches without correlations": [
+            *CPU,
+            {**call("myLaunchKernel", 20, 5, 0), "args": {}},
+            kernel("gemm", 30, 20, 7),
+        ],
     },
 )
 def test_sound_traces_have_no_gap(events: list[Json], tmp_path: Path) -> None:
