@@ -21,7 +21,7 @@ def at_rows(values: pl.Series, rows: _Ints) -> pl.Series:
 def distinct_rows(*columns: _Ints) -> tuple[list[_Ints], _Ints]:
     """The distinct rows of some columns of equal length, in order, and the number of each row among them.
 
-    `np.unique` of several columns takes ten times as long: it compares rows of bytes.
+    `np.unique` of several columns takes five times as long: it compares rows of bytes.
     """
     order = np.lexsort(columns[::-1])
     ordered = [column[order] for column in columns]
