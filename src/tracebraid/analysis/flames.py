@@ -20,8 +20,8 @@ from tracebraid.model.answers.ops import FLAME_FRAMES, FLAME_NAMES, FlameKind, F
 from tracebraid.model.category import Category, Role
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import nearest_ancestors, nearest_rows
 from tracebraid.model.op_tree import OpTree
+from tracebraid.model.rows import nearest_ancestors, nearest_rows
 from tracebraid.model.step import is_step_name
 from tracebraid.model.user_frame import is_module_call, without_address
 

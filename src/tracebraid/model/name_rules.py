@@ -37,6 +37,18 @@ def flags_by_name(names: pl.Series, flag: Callable[[pl.Expr], pl.Expr]) -> NDArr
     return found
 
 
+def mapped_by_name(
+    names: pl.Series, function: Callable[[str], object], dtype: type[pl.DataType] = pl.String
+) -> pl.Series:
+    """What a function of text says of each name; null for null, and where it says None."""
+
+    def rule(distinct: pl.Series) -> pl.Series:
+        said = [None if name is None else function(name) for name in distinct.to_list()]
+        return pl.Series(said, dtype=dtype)
+
+    return by_name(names, rule)
+
+
 def distinct_pairs(names: pl.Series, categories: pl.Series) -> tuple[pl.DataFrame, _Ints]:
     """The distinct pairs of a name and a category, and the row in them of each event."""
     columns = [names.cast(pl.Categorical), categories.cast(pl.Categorical)]
@@ -61,32 +73,11 @@ def _codes(names: pl.Series) -> _Ints:
     return (np.where(np.isnan(codes), -1, codes) if names.null_count() else codes).astype(np.int64)
 
 
-_NONE = -1
-
-
 def nearest(start: int | None, parent_of: Mapping[int, int | None], known: Collection[int]) -> int | None:
     """The first of `start`, its parent, the parent's parent and so on that is known; None if none is."""
     while start is not None and start not in known:
         start = parent_of.get(start)
     return start
-
-
-def nearest_rows(parent: _Ints, wanted: NDArray[np.bool_]) -> _Ints:
-    """For each row the nearest wanted row among itself and its ancestors; -1 where there is none.
-
-    Pointers are doubled: after k rounds each has come up to 2**k rows far.
-    """
-    target = np.where(wanted | (parent == _NONE), np.arange(len(parent)), parent)
-    while not np.array_equal(further := target[target], target):
-        target = further
-    found: _Ints = np.where(wanted[target], target, _NONE)
-    return found
-
-
-def nearest_ancestors(parent: _Ints, wanted: NDArray[np.bool_]) -> _Ints:
-    """For each row the nearest wanted row among its ancestors, itself left out; -1 where there is none."""
-    found: _Ints = np.where(parent == _NONE, _NONE, nearest_rows(parent, wanted)[np.maximum(parent, 0)])
-    return found
 
 
 class CallAction(Enum):

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from tracebraid.model.collectives import Subject, rule_of
 from tracebraid.model.execution_trace import MISSING_PARENT, ExecutionTrace
 from tracebraid.model.expressions import as_text
-from tracebraid.model.name_rules import nearest, nearest_rows
+from tracebraid.model.name_rules import nearest
 from tracebraid.model.quantities import NS_PER_US
+from tracebraid.model.rows import nearest_rows
 from tracebraid.model.timeline import Timeline
 
 _Ints = NDArray[np.int64]

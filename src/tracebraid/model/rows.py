@@ -1,4 +1,4 @@
-"""Values at some rows of a column, and the distinct rows of several columns of numbers."""
+"""Values at some rows, distinct rows, and the nearest wanted row among the ancestors of each in a tree."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 _Ints = NDArray[np.int64]
+
+_NONE = -1
 
 
 def at_rows(values: pl.Series, rows: _Ints) -> pl.Series:
@@ -30,3 +32,21 @@ def distinct_rows(*columns: _Ints) -> tuple[list[_Ints], _Ints]:
     number = np.empty(len(order), dtype=np.int64)
     number[order] = np.cumsum(begins) - 1
     return [column[begins] for column in ordered], number
+
+
+def nearest_rows(parent: _Ints, wanted: NDArray[np.bool_]) -> _Ints:
+    """For each row the nearest wanted row among itself and its ancestors; -1 where there is none.
+
+    Pointers are doubled: after k rounds each has come up to 2**k rows far.
+    """
+    target = np.where(wanted | (parent == _NONE), np.arange(len(parent)), parent)
+    while not np.array_equal(further := target[target], target):
+        target = further
+    found: _Ints = np.where(wanted[target], target, _NONE)
+    return found
+
+
+def nearest_ancestors(parent: _Ints, wanted: NDArray[np.bool_]) -> _Ints:
+    """For each row the nearest wanted row among its ancestors, itself left out; -1 where there is none."""
+    found: _Ints = np.where(parent == _NONE, _NONE, nearest_rows(parent, wanted)[np.maximum(parent, 0)])
+    return found

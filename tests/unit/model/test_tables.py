@@ -8,8 +8,9 @@ import pytest
 
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text
-from tracebraid.model.name_rules import nearest, nearest_ancestors, nearest_rows
+from tracebraid.model.name_rules import nearest
 from tracebraid.model.report import most_rows, thinned
+from tracebraid.model.rows import nearest_ancestors, nearest_rows
 
 _TABLE = Table(
     "made",

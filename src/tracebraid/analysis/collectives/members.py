@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -33,6 +33,7 @@ from tracebraid.model.collectives import (
 )
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.name_rules import mapped_by_name
 from tracebraid.model.schema.links import MEMBERS
 
 _MOST_RANKS = 2**20
@@ -456,19 +457,12 @@ def _with_names(found: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
     is_amd = any(_AMD in device for device in linked.timeline.device_names)
     library = pl.col("library").replace("NCCL", "RCCL") if is_amd else pl.col("library")
     (issuer,) = event_columns(linked.timeline, found.get_column("issuer"), issuer="name")
-    types = (_mapped(names, type_of) for names in (issuer.cast(pl.String), name, kernel))
+    types = (mapped_by_name(names, type_of) for names in (issuer, name, kernel))
     typed = found.with_columns(
         pl.coalesce(*types).alias("type"),
-        pl.coalesce(_mapped(kernel, library_of), _mapped(name, library_of)).alias("library"),
-        _mapped(kernel, algorithm_of).alias("algorithm"),
-        _mapped(kernel, protocol_of).alias("protocol"),
+        pl.coalesce(mapped_by_name(kernel, library_of), mapped_by_name(name, library_of)).alias("library"),
+        mapped_by_name(kernel, algorithm_of).alias("algorithm"),
+        mapped_by_name(kernel, protocol_of).alias("protocol"),
         pl.col("comms_id").alias("communicator"),
     ).with_columns(library)
     return typed.filter(pl.col("type").is_not_null() | (pl.col("device") != HOST))
-
-
-def _mapped(names: pl.Series, function: Callable[[str], str | None]) -> pl.Series:
-    """Apply a function to each distinct name once."""
-    found = {name: function(name) for name in names.unique().to_list() if name is not None}
-    mapped: pl.Series = names.replace_strict(found, default=None, return_dtype=pl.String)
-    return mapped

@@ -26,7 +26,7 @@ from tracebraid.model.category import Category, Role
 from tracebraid.model.device_peaks import COMMUNICATION, COMPUTE, MEMORY, WAIT
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import nearest_ancestors, nearest_rows
+from tracebraid.model.rows import nearest_ancestors, nearest_rows
 from tracebraid.model.step import is_step_name
 
 _Ints = NDArray[np.int64]

@@ -27,8 +27,8 @@ from tracebraid.model.capture_facts import GARBAGE
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import distinct_pairs, nearest_rows
-from tracebraid.model.rows import at_rows
+from tracebraid.model.name_rules import distinct_pairs
+from tracebraid.model.rows import at_rows, nearest_rows
 from tracebraid.model.step import is_step_name
 from tracebraid.model.user_frame import (
     instance_of,

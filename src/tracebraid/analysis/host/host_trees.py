@@ -12,9 +12,8 @@ from tracebraid.analysis.device import event_columns
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import nearest_ancestors, nearest_rows
 from tracebraid.model.op_tree import OpTree, op_tree
-from tracebraid.model.rows import at_rows
+from tracebraid.model.rows import at_rows, nearest_ancestors, nearest_rows
 from tracebraid.model.user_frame import at_line, is_line_frame, is_user_frame
 
 

@@ -20,8 +20,8 @@ from tracebraid.model.category import Role, categories_of
 from tracebraid.model.column import Column, Kind, Table
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import nearest_ancestors
 from tracebraid.model.op_tree import OpTree
+from tracebraid.model.rows import nearest_ancestors
 from tracebraid.model.step import is_step_name
 
 

@@ -20,7 +20,7 @@ from tracebraid.model.answers.ops import MODULES, ModuleSource
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import nearest_ancestors
+from tracebraid.model.rows import nearest_ancestors
 from tracebraid.model.user_frame import (
     MODULE_PREFIX,
     calls_modules,

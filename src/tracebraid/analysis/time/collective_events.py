@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -30,7 +29,7 @@ from tracebraid.model.device_peaks import COMMUNICATION
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
-from tracebraid.model.name_rules import CallAction, call_does, flags_by_name
+from tracebraid.model.name_rules import CallAction, call_does, flags_by_name, mapped_by_name
 from tracebraid.model.op_schema import argument_names
 
 _ISSUES = r"^c10d::"
@@ -71,9 +70,10 @@ def issuing_ops(linked: LinkedTrace, ranges: pl.Series) -> pl.Series:
         return unknown
     own_lanes = ops.filter(pl.col("lane").is_in(issuing.get_column("lane").unique().implode()))
     ids = own_lanes.with_columns(_function_ids(linked, own_lanes.get_column("event_id")))
+    (title,) = event_columns(timeline, ranges, title="name")
     wanted = pl.DataFrame(
-        [ranges.alias("range"), *event_columns(timeline, ranges, title="name")]
-    ).with_columns(_function_ids(linked, ranges), _types(pl.col("title").cast(pl.String)).alias("type"))
+        [ranges.alias("range"), title, _function_ids(linked, ranges), _types(title).alias("type")]
+    )
     wanted = wanted.with_row_index("row").filter(pl.col("function_id") > 0).sort("function_id")
     parts = [
         wanted.join_asof(_until_next(lane), on="function_id", strategy="backward", check_sortedness=False)
@@ -106,20 +106,13 @@ def _until_next(lane: pl.DataFrame) -> pl.DataFrame:
     return ops.select(
         "function_id",
         pl.col("event_id").alias("issuer"),
-        _types(pl.col("name")).alias("op_type"),
+        _types(ops.get_column("name")).alias("op_type"),
         pl.Series("next_id", following),
     ).sort("function_id")
 
 
-def _types(names: pl.Expr) -> pl.Expr:
-    return names.map_batches(
-        lambda series: series.replace_strict(
-            {name: type_of(name) for name in series.unique().to_list() if name is not None},
-            default=None,
-            return_dtype=pl.String,
-        ),
-        return_dtype=pl.String,
-    )
+def _types(names: pl.Series) -> pl.Series:
+    return mapped_by_name(names, type_of)
 
 
 def with_groups(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
@@ -524,10 +517,10 @@ def _with_arguments(events: pl.DataFrame, linked: LinkedTrace) -> pl.DataFrame:
         .join(given, on="source", how="left", maintain_order="left")
         .with_columns(pl.col("input_types").str.json_path_match("$[0]").alias("first_type"))
     )
-    is_type = _mapped(found.get_column("first_type"), itemsize_of).is_not_null()
+    is_type = mapped_by_name(found.get_column("first_type"), itemsize_of, pl.Int64).is_not_null()
     found = found.with_columns(pl.coalesce("dtype", pl.when(is_type).then("first_type")))
     by_shapes = _element_counts(found)
-    itemsize = _mapped(found.get_column("dtype"), itemsize_of)
+    itemsize = mapped_by_name(found.get_column("dtype"), itemsize_of, pl.Int64)
     elements = pl.coalesce("elements", by_shapes)
     possible = elements.is_between(0, MOST_ELEMENTS)
     return found.with_columns(
@@ -600,8 +593,8 @@ def _together(ops: pl.DataFrame) -> pl.DataFrame:
     """A row for each kernel of several ops of one group: either sends and receives, or all of one type."""
     ops = ops.with_columns(
         pl.max_horizontal("in_msg_nelems", "out_msg_nelems").alias("elements"),
-        _types(pl.col("collective_name")).alias("type"),
-        pl.Series("itemsize", _mapped(ops.get_column("dtype"), itemsize_of)),
+        _types(ops.get_column("collective_name")).alias("type"),
+        pl.Series("itemsize", mapped_by_name(ops.get_column("dtype"), itemsize_of, pl.Int64)),
     )
     sends, receives = (pl.col("type") == kind.value for kind in (CollectiveType.SEND, CollectiveType.RECEIVE))
     peer = pl.when(sends).then("dst_rank").otherwise("src_rank")
@@ -645,7 +638,9 @@ def _coalesced_ops(linked: LinkedTrace) -> pl.DataFrame:
     open_ = kernels.filter((pl.col("source") < 0) & (pl.len().over("call_event") == 1))
     (call,) = event_columns(timeline, open_.get_column("call_event"), name="name")
     open_ = open_.filter(_launches_a_kernel(call))
-    open_ = open_.filter(_among(open_.get_column("name"), _is_nccl) & ~_in_communicating_op(open_, linked))
+    open_ = open_.filter(
+        mapped_by_name(open_.get_column("name"), _is_nccl, pl.Boolean) & ~_in_communicating_op(open_, linked)
+    )
     if open_.is_empty():
         return nothing
     alone, ends = _launches(linked, kernels, open_.get_column("op_event"))
@@ -653,11 +648,11 @@ def _coalesced_ops(linked: LinkedTrace) -> pl.DataFrame:
     around = nearest_event(kernels.with_columns(pl.lit(-1, dtype=pl.Int64).alias("event_id")), linked, known)
     launched = pl.concat([around, alone]).implode()
     ops = timeline.of_role(Role.OP).filter(pl.col("event_id").is_in(known.implode()))
-    names = timeline.collectives.select("event_id", _types(as_text("collective_name")).alias("type"))
+    type_ = _types(timeline.collectives.get_column("collective_name"))
+    named = timeline.collectives.get_column("event_id").filter(type_.is_not_null())
     issued = (
         ops.select("event_id", "lane", (pl.col("ts_ns") + pl.col("dur_ns")).alias("at_ns"))
-        .join(names.drop_nulls("type"), on="event_id", how="semi")
-        .filter(~pl.col("event_id").is_in(launched))
+        .filter(pl.col("event_id").is_in(named.implode()) & ~pl.col("event_id").is_in(launched))
         .sort("at_ns", "event_id")
     )
     closed = issued.join_asof(ends, on="at_ns", by="lane", strategy="forward", check_sortedness=False)
@@ -698,11 +693,6 @@ def _launches(
     )
 
 
-def _among(names: pl.Series, is_one: Callable[[str], bool]) -> pl.Series:
-    """Return whether each name is one; each distinct name is judged once."""
-    return names.is_in([name for name in names.drop_nulls().unique().to_list() if is_one(name)])
-
-
 def _is_nccl(kernel: str) -> bool:
     return library_of(kernel) in ("NCCL", "RCCL")
 
@@ -710,20 +700,13 @@ def _is_nccl(kernel: str) -> bool:
 def _in_communicating_op(events: pl.DataFrame, linked: LinkedTrace) -> pl.Series:
     """Return whether the innermost op around a launch, unless an annotation, communicates: the work is its own."""
     columns = event_columns(linked.timeline, events.get_column("op_event"), name="name", category="category")
-    table = pl.DataFrame(columns).with_columns(as_text("name"))
+    table = pl.DataFrame(columns)
     is_op = as_text("category").is_in(categories_of(Role.OP)).fill_null(value=False)
     return table.select(
-        is_op & _among(table.get_column("name"), _communicates).fill_null(value=False)
+        is_op & mapped_by_name(table.get_column("name"), _communicates, pl.Boolean).fill_null(value=False)
     ).to_series()
 
 
 def _communicates(op: str) -> bool:
     rule = rule_of(op, Subject.OP)
     return rule is not None and rule.says is Says.COMMUNICATES
-
-
-def _mapped(texts: pl.Series, function: Callable[[str], int | None]) -> pl.Series:
-    """Apply a function to each distinct text once."""
-    found = {text: function(text) for text in texts.unique().to_list() if text is not None}
-    mapped: pl.Series = texts.replace_strict(found, default=None, return_dtype=pl.Int64)
-    return mapped

@@ -12,6 +12,7 @@ from tracebraid.model.category import Role
 from tracebraid.model.collectives import type_of
 from tracebraid.model.expressions import as_text
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.name_rules import mapped_by_name
 
 _Ints = NDArray[np.int64]
 
@@ -39,7 +40,11 @@ def _backend_ranges(linked: LinkedTrace) -> pl.DataFrame:
     found = pl.concat([collective_events(linked), host_ranges(linked)])
     ranges = found.filter((pl.col("device") == HOST) & ~pl.col("asks"))
     ranges = ranges.select(
-        "event_id", "lane", "ts_ns", "end_ns", _types(ranges.get_column("kernel")).alias("type")
+        "event_id",
+        "lane",
+        "ts_ns",
+        "end_ns",
+        mapped_by_name(ranges.get_column("kernel"), type_of).alias("type"),
     )
     return ranges.unique("event_id").sort("ts_ns", "event_id")
 
@@ -53,7 +58,7 @@ def _issuing_ops(linked: LinkedTrace) -> pl.DataFrame:
         "lane",
         "ts_ns",
         (pl.col("ts_ns") + pl.col("dur_ns")).alias("end_ns"),
-        _types(ops.get_column("name")).alias("type"),
+        mapped_by_name(ops.get_column("name"), type_of).alias("type"),
     ).sort("ts_ns", "event_id")
     asked = pl.Series("event_id", np.full(ranges.height, _NO_EVENT, dtype=np.int64))
     for kind in ranges.get_column("type").drop_nulls().unique().to_list():
@@ -78,10 +83,3 @@ def _in_order(ops: pl.DataFrame, starts_ns: _Ints) -> _Ints:
         found[index] = events[row]
         row -= 1
     return found
-
-
-def _types(names: pl.Series) -> pl.Series:
-    """Communication type (`CollectiveType`) of each by name; null: unknown."""
-    found = {name: type_of(name) for name in names.unique().to_list() if name is not None}
-    types: pl.Series = names.replace_strict(found, default=None, return_dtype=pl.String)
-    return types

@@ -26,7 +26,7 @@ from tracebraid.model.et_names import PROCESS_GROUP_INIT
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
 from tracebraid.model.matching import Matched, Matching
-from tracebraid.model.name_rules import nearest_ancestors
+from tracebraid.model.rows import nearest_ancestors
 from tracebraid.model.schema import HOST_LINKS, NODE_LINKS, NODE_TIMES
 from tracebraid.model.timeline import Timeline
 
