@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 import tracebraid
 from benchmarks.inputs import Given
@@ -206,7 +207,7 @@ def _measured(folder: Path, ranks: int, given: Given) -> Iterator[tuple[str, Mea
     traces, store = folder / "traces", folder / "job.tbstore"
     copies = RankCopies(ranks, steps=given.steps)
     if given.trace is not None:
-        copies = replace(copies, trace=given.trace, et=None)
+        copies = dataclasses.replace(copies, trace=given.trace, et=None)
     write_ranks(copies, traces)
     engine = ("--engine", given.engine)
     packed = command(_words("pack", str(traces), "-o", str(store), *engine))

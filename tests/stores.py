@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from msgspec.structs import fields
 
 from tracebraid.errors import TracebraidError
 from tracebraid.model.linked_trace import LinkedTrace

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, partial, wraps
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.catalog import all_analyses, analysis_named, analysis_names
 from tracebraid.analysis.needs import lacking
@@ -136,16 +137,14 @@ def analyze(
     return replace(answer, frame=answer.frame.filter(pl.col("step").is_in(_names_of(step, job.annotation))))
 
 
-@dataclass(frozen=True)
-class _Steps:
+class _Steps(Struct, frozen=True):
     """Names of a rank's steps; if there is none, annotations that could mark steps."""
 
     names: tuple[str, ...]
     annotations: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class _OfRank:
+class _OfRank(Struct, frozen=True, eq=False):
     """Answer of a rank, with its unmet needs, the start of its trace, and its steps if they are checked."""
 
     rank: int

@@ -8,7 +8,6 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
@@ -16,14 +15,15 @@ from pathlib import Path
 from socketserver import TCPServer, ThreadingMixIn
 from typing import Any, BinaryIO
 
+from msgspec import Struct, field
+
 from tracebraid.errors import ArgumentError, TracebraidError
 
 TIMELINE = "timeline.pftrace.gz"
 """The timeline's address, relative to the page's, and its name where it is saved."""
 
 
-@dataclass(frozen=True, eq=False)
-class Served:
+class Served(Struct, frozen=True, eq=False):
     """Files of a server.
 
     Args:

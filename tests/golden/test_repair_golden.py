@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from tests.builders import kineto_text, op, write
 from tests.et_tables import ET_TABLES
@@ -160,7 +161,7 @@ def test_our_reader_finds_the_tables_of_a_repaired_trace_as_they_were(
     before, after = (
         read_execution_trace(folder / f"torch_et_{rank}.json.gz") for folder in (misled, repaired)
     )
-    hide = lambda et: replace(et, nodes=et.nodes.with_columns(parent_id=pl.lit(0)))  # noqa: E731
+    hide = lambda et: dataclasses.replace(et, nodes=et.nodes.with_columns(parent_id=pl.lit(0)))  # noqa: E731
     changed = different(hide(before), hide(after))
     assert set(changed) <= {"tensors", "tensor_uses", "tensor_edges"}
     columns = ["node_id", "is_output", "position", "item"]
@@ -194,8 +195,8 @@ def test_our_reader_finds_the_tables_of_every_schema_as_they_were(
     threads = before.nodes.filter(pl.col("is_root") & (pl.col("tid") > 0)).get_column("node_id")
     first = before.op_nodes.filter(pl.col("parent_id").is_in(threads.implode())).item(0, "node_id")
     lost = pl.when(pl.col("node_id") == first).then(999_999_999).otherwise("parent_id").alias("parent_id")
-    without = replace(before, nodes=before.nodes.with_columns(lost))
-    broken = replace(linked, stages=replace(linked.stages, et=computed(without)))
+    without = dataclasses.replace(before, nodes=before.nodes.with_columns(lost))
+    broken = dataclasses.replace(linked, stages=replace(linked.stages, et=computed(without)))
     assert write_repaired_et(broken, tmp_path / "new.json.gz").changed == (first,)
     after = read_execution_trace(tmp_path / "new.json.gz")
     assert different(before, after) == []

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from msgspec.structs import astuple
 
 from tests.builders import flow, kineto_text, op
 from tests.growth import grows_less
@@ -284,8 +285,8 @@ def rows_of(drawn: Drawn, scale: int) -> HostRows:
 @given(drawn_events, st.sampled_from([1, TOLERANCE_NS // 2, 100 * TOLERANCE_NS]))
 def test_plain_threads_nest_as_the_walk_says(drawn: Drawn, scale: int) -> None:
     rows = rows_of(drawn, scale)
-    walked = nesting._walk(*(column.tolist() for column in vars(rows).values()))
-    for found, expected in zip(vars(nesting._nested(rows)).values(), walked, strict=True):
+    walked = nesting._walk(*(column.tolist() for column in astuple(rows)))
+    for found, expected in zip(astuple(nesting._nested(rows)), walked, strict=True):
         assert found.tolist() == expected.tolist()
 
 

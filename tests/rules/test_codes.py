@@ -6,10 +6,10 @@ import ast
 import json
 import pickle
 from collections.abc import Iterator
-from dataclasses import replace
 from string import Formatter
 
 import pytest
+from msgspec.structs import replace
 
 from tests.rules.imports import MODULES, PACKAGE, in_modules, parsed
 from tracebraid.model.coverage import ChoiceReason, OrphanKind, OrphanReason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -79,6 +80,22 @@ def test_a_question_imports_what_it_needs(command: tuple[str, ...], most: int, d
     text, modules = loaded_by(*command, str(demo))
     assert text
     assert sum(name.split(".")[0] == "tracebraid" for name in modules) <= most
+
+
+DATACLASSES = {
+    *("ExecutionTrace", "Job", "LinkedRanks", "LinkedTrace", "Timeline"),
+    *("ArchiveFiles", "Reshaping"),
+    *("CaptureOutcome", "ProcessNote", "Recorded"),
+}
+"""Those that stores fill as they are read or `replace` makes anew in part, those with computed fields, and those that
+each process of a captured program loads, which has no msgspec."""
+
+
+def test_other_records_are_structs() -> None:
+    """To make a dataclass takes thirty times as long, at each start."""
+    sources = Path(tracebraid.__file__).parent.rglob("*.py")
+    found = [re.findall(r"@dataclass.*\nclass (\w+)", path.read_text(encoding="utf-8")) for path in sources]
+    assert sorted(name for names in found for name in names) == sorted(DATACLASSES)
 
 
 EVERY = [*(each for each in COMMANDS.values() if not each.own), *COMMANDS["chakra"].own.values()]

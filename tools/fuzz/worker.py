@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import faulthandler
 import os
 import random
@@ -12,7 +13,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -150,7 +151,7 @@ def _memory(asked: Asked, above_bytes: int, most_bytes: int) -> Asked:
         return asked
     message = f"{above_bytes >> 20} MB more than before"
     failure = Failure(FailureKind.MEMORY, asked.call, message, "")
-    return replace(asked, outcome=Outcome.FAILED, failure=failure)
+    return dataclasses.replace(asked, outcome=Outcome.FAILED, failure=failure)
 
 
 def _printed(asked: Asked, folder: Path) -> Asked:
@@ -160,4 +161,4 @@ def _printed(asked: Asked, folder: Path) -> Asked:
     text = (folder / PRINTED).read_bytes().decode("utf-8", "replace")
     os.ftruncate(1, 0)
     failure = asked.failure or Failure(FailureKind.INVALID_OUTPUT, asked.call, f"printed {text[:400]!r}", "")
-    return replace(asked, outcome=Outcome.FAILED, failure=failure)
+    return dataclasses.replace(asked, outcome=Outcome.FAILED, failure=failure)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.device import device_events_by_step
 from tracebraid.analysis.time.step_windows import step_of_moments, step_windows
@@ -48,8 +48,7 @@ NO_STEP = pl.lit(None, dtype=pl.String).alias("step")
 """The column `step` of an answer over all."""
 
 
-@dataclass(frozen=True)
-class StepOptions:
+class StepOptions(Struct, frozen=True):
     """The usual options of an analysis about steps.
 
     Args:

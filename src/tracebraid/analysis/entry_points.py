@@ -8,8 +8,9 @@ from the working folder on account of its files.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib.metadata import entry_points
+
+from msgspec import Struct
 
 DETECTORS = "tracebraid.detectors"
 """Each entry names a `Detector`, a `JobDetector`, or a function of a linked trace and the annotation of steps."""
@@ -17,8 +18,7 @@ METRICS = "tracebraid.metrics"
 """Each entry names a `Metric`."""
 
 
-@dataclass(frozen=True)
-class Offered:
+class Offered(Struct, frozen=True):
     """Load the object of an entry point.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import StepOptions
@@ -29,8 +29,7 @@ _Ints = NDArray[np.int64]
 _NONE = -1
 
 
-@dataclass(frozen=True)
-class StackPaths:
+class StackPaths(Struct, frozen=True):
     """Paths, each by a number that is greater than that of the path it extends.
 
     Args:
@@ -83,8 +82,7 @@ def stack_paths(parent: _Ints, name: _Ints) -> StackPaths:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Stacks:
+class Stacks(Struct, frozen=True, eq=False):
     """Rows that are stacked on each other, before they are merged.
 
     Args:

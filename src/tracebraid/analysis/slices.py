@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device import device_events_by_step, event_columns, fetched, rows_of_events
@@ -32,8 +32,7 @@ from tracebraid.model.report import (
 from tracebraid.model.schema.kineto import LANES
 
 
-@dataclass(frozen=True)
-class SliceChoice:
+class SliceChoice(Struct, frozen=True):
     """Timeline of a rank.
 
     Args:
@@ -314,8 +313,7 @@ def _each(slices: pl.DataFrame) -> tuple[pl.DataFrame, pl.Series]:
     return single, pl.Series("row", rows)
 
 
-@dataclass(frozen=True, eq=False)
-class RankSlices:
+class RankSlices(Struct, frozen=True, eq=False):
     """Compute the timeline of a rank, without references to the linked trace.
 
     Args:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import fmean, median
 
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 import tracebraid.graph
 from tracebraid.analysis.antipatterns.catalog import rank_detectors
@@ -69,8 +70,7 @@ from tracebraid.simulation.counterfactual import gains_of
 from tracebraid.simulation.unrecorded import without_recording
 
 
-@dataclass(frozen=True, eq=False)
-class RankAdvice:
+class RankAdvice(Struct, frozen=True, eq=False):
     """Data of a rank that is kept for advice.
 
     Args:
@@ -274,8 +274,7 @@ def _as_recorded(evidence: pl.DataFrame) -> pl.DataFrame:
     return evidence
 
 
-@dataclass(frozen=True, eq=False)
-class _Judged:
+class _Judged(Struct, frozen=True, eq=False):
     """Evidence with the steps that it is judged by; the defaults are those without a graph.
 
     Args:

@@ -7,10 +7,11 @@ import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError, InputError, OutputError
 from tracebraid.files import is_folder, user_cache
@@ -48,8 +49,7 @@ def cached_load(load: Load, path: str, matching: Matching) -> tuple[Load, list[F
     return CachedLoad(load, kept, options, archive_of(path), adds), findings
 
 
-@dataclass(frozen=True)
-class CachedLoad(LoadingWork):
+class CachedLoad(LoadingWork, frozen=True):
     """Opens a rank from the cache; a missing rank is read and added.
 
     Args:
@@ -112,8 +112,7 @@ class CachedLoad(LoadingWork):
         return self.cache.take(key, files.rank) or self._read(files, None)
 
 
-@dataclass(frozen=True)
-class _Sources:
+class _Sources(Struct, frozen=True):
     """Content of a rank's files, and other input of its answers."""
 
     kineto: SourceFile

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
 
 from tracebraid.analysis.collectives.hangs import hang_findings, last_activity
 from tracebraid.analysis.gaps import gaps
@@ -94,8 +95,7 @@ def link_and_judge(linked: LinkedTrace, matching: Matching) -> tuple[LinkedTrace
     return linked, judge(linked.compute_all())
 
 
-@dataclass(frozen=True, eq=False)
-class RankChecked:
+class RankChecked(Struct, frozen=True, eq=False):
     """Result of checking the two traces of a rank.
 
     Args:
@@ -117,8 +117,7 @@ class RankChecked:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True)
-class CheckRank(LoadingWork):
+class CheckRank(LoadingWork, frozen=True):
     """Checks the pair of a rank; run by an engine. A rank without Kineto trace is skipped.
 
     Args:
@@ -162,8 +161,7 @@ def _processes(files: RankFiles, linked: LinkedTrace, steps: tuple[Step, ...]) -
     )
 
 
-@dataclass(frozen=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """Options for opening, matching and running ranks."""
 
     load: Load
@@ -172,8 +170,7 @@ class _Run:
     progress: Progress | None
 
 
-@dataclass
-class _Window:
+class _Window(Struct):
     """Results of one folder of pairs."""
 
     name: str
@@ -186,16 +183,14 @@ class _Window:
     processes: list[RankProcesses] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """Files of the ranks of a window, and findings about them."""
 
     files: tuple[RankFiles, ...]
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     """Folder of a capture with its content."""
 
     path: str
@@ -314,8 +309,7 @@ def _check_store(store: Path, only_rank: int | None, run: _Run) -> Check:
     return Check(job.path, tuple(window.ranks), diagnose(noticed))
 
 
-@dataclass(frozen=True)
-class _Undamaged(LoadingWork):
+class _Undamaged(LoadingWork, frozen=True):
     """Opens a rank of a store unless a file is damaged."""
 
     damaged: Mapping[int, InputError]
@@ -518,9 +512,9 @@ def settings_of(out_dir: str | Path, schedule: dict[str, int], options: dict[str
         raise ArgumentError(f"there is no recorder {options['recorder']!r}; there is {', '.join(BACKENDS)}")
     if options.get("steps_by", "auto") not in STEPS_BY:
         raise ArgumentError(f"steps end by {', '.join(STEPS_BY)}, not by {options['steps_by']!r}")
-    unknown = sorted(set(schedule) - set(Schedule.__dataclass_fields__))
+    unknown = sorted(set(schedule) - set(Schedule.__struct_fields__))
     if unknown:
-        words = ", ".join(Schedule.__dataclass_fields__)
+        words = ", ".join(Schedule.__struct_fields__)
         raise ArgumentError(f"a schedule has no {unknown[0]!r}; it has {words}")
     return Settings(str(Path(out_dir).absolute()), Schedule(**schedule), **options)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from tracebraid.errors import ArgumentError
 from tracebraid.importers.sampling import StrataBy, strata_of, stratified
@@ -22,8 +25,7 @@ _CASES = {
 """Sampling method, by whether hosts and groups distinguish ranks."""
 
 
-@dataclass(frozen=True)
-class RankChoice:
+class RankChoice(Struct, frozen=True):
     """Selection of ranks of a job; by default all.
 
     Args:
@@ -43,7 +45,7 @@ class RankChoice:
         if self.sample is not None and self.sample < 1:
             raise ArgumentError(f"a sample has 1 rank at least, not {self.sample}")
         if self.ranks is not None:
-            object.__setattr__(self, "ranks", _as_ranges(self.ranks))
+            force_setattr(self, "ranks", _as_ranges(self.ranks))
 
 
 _Origins = Callable[[Sequence[RankFiles]], Sequence[RankOrigin]]

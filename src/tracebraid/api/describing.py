@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
+
+from msgspec.structs import replace
 
 from tracebraid.analysis.info import execution_trace_info, timeline_info
 from tracebraid.api.stored_jobs import open_store

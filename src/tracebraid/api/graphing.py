@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.time.step_windows import step_windows, steps_refused
 from tracebraid.api.job_answers import gather_questions, linked_with_parts, parts_of
@@ -25,8 +26,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.simulation.replay import replay_error, replay_errors
 
 
-@dataclass(frozen=True, eq=False)
-class RankOfGraph:
+class RankOfGraph(Struct, frozen=True, eq=False):
     """Part of a rank in the dependency graph.
 
     Args:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.catalog import job_analyses
 from tracebraid.analysis.collectives.members import members
@@ -80,8 +81,7 @@ def _needs_of_all() -> tuple[Need, ...]:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class JobRankInput:
+class JobRankInput(Struct, frozen=True, eq=False):
     """Input of a job's analysis from a rank.
 
     Args:

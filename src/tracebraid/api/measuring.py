@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis import entry_points
 from tracebraid.analysis.collectives.members import members
@@ -190,8 +190,7 @@ def _named(name: str, by_name: Mapping[str, Metric]) -> Metric:
     return by_name[wanted]
 
 
-@dataclass(frozen=True)
-class _Failure:
+class _Failure(Struct, frozen=True):
     """Exception of a user's metric, and its place in the user's code."""
 
     problem: str
@@ -199,8 +198,7 @@ class _Failure:
     line: int
 
 
-@dataclass(frozen=True, eq=False)
-class MetricInput:
+class MetricInput(Struct, frozen=True, eq=False):
     """Input of metrics from a rank.
 
     Args:
@@ -223,8 +221,7 @@ class MetricInput:
         return bool(self.parts.gathered[measured_steps].get_column("step").count())
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
+class Measured(Struct, frozen=True, eq=False):
     """The values of metrics.
 
     Args:

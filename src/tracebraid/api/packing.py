@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -167,8 +167,7 @@ def _answers(linked: LinkedTrace) -> Iterator[tuple[str, Answered]]:
             yield key, (answer, touched)
 
 
-@dataclass(frozen=True)
-class PackRank(LoadingWork):
+class PackRank(LoadingWork, frozen=True):
     """Reads a rank and writes it to a store; run by an engine.
 
     Args:
@@ -197,8 +196,7 @@ class PackRank(LoadingWork):
         return write_rank(Path(self.store), linked, files.rank, sources, self.options)
 
 
-@dataclass(frozen=True)
-class LoadSteps(LoadingWork):
+class LoadSteps(LoadingWork, frozen=True):
     """Opens a rank, cut to some steps.
 
     Args:

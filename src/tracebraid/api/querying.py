@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracebraid.analysis.catalog import job_analyses, rank_analyses
 from tracebraid.analysis.event_context import device_context, host_context
@@ -128,8 +129,7 @@ CATALOG = Catalog((*OF_RANK, *LINKED_RANKS_TABLES, *OF_JOB), VIEWS, MACROS)
 _PARQUET_SUFFIX = "parquet"
 
 
-@dataclass(frozen=True, eq=False)
-class OfRank:
+class OfRank(Struct, frozen=True, eq=False):
     """Input of a query from a rank.
 
     Args:
@@ -143,8 +143,7 @@ class OfRank:
     taken: Mapping[Hashable, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class TablesOfRank:
+class TablesOfRank(Struct, frozen=True, eq=False):
     """Question for the tables of a rank, answerable in another process or on another machine.
 
     Args:
@@ -176,8 +175,7 @@ class TablesOfRank:
         return tuple(dict.fromkeys(gather for analysis in analyses for gather in analysis.gathers))
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenFiles:
+class WrittenFiles(Struct, frozen=True, eq=False):
     """Tables as Parquet files.
 
     Args:
@@ -255,8 +253,7 @@ _LIKENESS = 0.6
 """Minimum similarity of a suggested name, 0 to 1: the default of difflib."""
 
 
-@dataclass(frozen=True)
-class QueryColumn:
+class QueryColumn(Struct, frozen=True):
     """A column of a table or view: name, SQL type and meaning."""
 
     name: str
@@ -264,8 +261,7 @@ class QueryColumn:
     doc: str
 
 
-@dataclass(frozen=True)
-class QueryName:
+class QueryName(Struct, frozen=True):
     """A table, view or function of queries.
 
     Args:
@@ -323,8 +319,7 @@ _HASHED_BYTES = 256 * 2**20
 _AGAIN = "Pack this rank again: tracebraid pack PATH -o STORE"
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     """A file of a table, with its entry in the store."""
 
     path: Path
@@ -332,8 +327,7 @@ class _File:
     sha256: str
 
 
-@dataclass(frozen=True, eq=False)
-class StoredFiles:
+class StoredFiles(Struct, frozen=True, eq=False):
     """Stored tables of a query.
 
     Args:
@@ -479,8 +473,7 @@ def _unreadable(path: Path, error: OSError) -> InputError:
     return InputError(str(path), problem, "Check the file and its rights")
 
 
-@dataclass(frozen=True)
-class QueryOptions:
+class QueryOptions(Struct, frozen=True):
     """Options of a query.
 
     Args:

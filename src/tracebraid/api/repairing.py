@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from tracebraid.api.traces import link
 from tracebraid.errors import InputError

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.antipatterns.known_detectors import KnownDetectors
 from tracebraid.analysis.catalog import job_analyses, rank_analyses
@@ -64,8 +65,7 @@ _DIGITS = 18
 """Maximum digits of a step's number: a 64-bit integer."""
 
 
-@dataclass(frozen=True)
-class ReportOptions:
+class ReportOptions(Struct, frozen=True):
     """Options of a report.
 
     Args:
@@ -142,8 +142,7 @@ def frames_on_page(frames: pl.DataFrame) -> Mapping[str, pl.DataFrame]:
     return {FLAME_FRAMES_VIEW: limited(merged, FRAMES_ON_PAGE), FLAME_NAMES_VIEW: first}
 
 
-@dataclass(frozen=True)
-class ViewOptions:
+class ViewOptions(Struct, frozen=True):
     """Options of a rank's views.
 
     Args:
@@ -280,8 +279,7 @@ JOB_ON_PAGE = tuple((analysis, analysis.on_page) for analysis in job_analyses() 
 OF_JOB = tuple(analysis for analysis, _ in JOB_ON_PAGE)
 
 
-@dataclass(frozen=True, eq=False)
-class RankAnswer:
+class RankAnswer(Struct, frozen=True, eq=False):
     """Answer of a rank.
 
     Args:
@@ -295,8 +293,7 @@ class RankAnswer:
     left_out: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class RankResults:
+class RankResults(Struct, frozen=True, eq=False):
     """Results of a rank, without references to its linked trace.
 
     Args:
@@ -413,8 +410,7 @@ _SWEPT = 40
 """Number of groups whose gains are computed."""
 
 
-@dataclass(frozen=True, eq=False)
-class GraphResults:
+class GraphResults(Struct, frozen=True, eq=False):
     """Results from the dependency graph.
 
     Args:
@@ -466,8 +462,7 @@ _SERIAL_PROBES = 8
 heuristic."""
 
 
-@dataclass(frozen=True, eq=False)
-class RankQuestion:
+class RankQuestion(Struct, frozen=True, eq=False):
     """What a report asks of each rank.
 
     Args:

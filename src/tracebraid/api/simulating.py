@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from functools import partial
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracebraid.analysis.inference.markers import PATTERN_GROUPS
 from tracebraid.analysis.memory.memory_use import memory_at_peak

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.importers.sampling import origin_of_header
@@ -34,8 +35,7 @@ _S_PER_RANK = 0.02
 """Constant time per rank: `summary` of stored copies of the bundled pair, without stored answers."""
 
 
-@dataclass(frozen=True)
-class ReadStored:
+class ReadStored(Struct, frozen=True):
     """Opens a rank of a store.
 
     Args:

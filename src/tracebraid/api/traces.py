@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.api.engines import IN_PROCESS, engine_of
 from tracebraid.filesystem.choose import archive_of, in_archive, with_files
@@ -98,7 +100,7 @@ def open(
         if is_store(path)
         else _opened_traces(path, processes, how, window, cache)
     )
-    job = replace(
+    job = dataclasses.replace(
         job,
         engine=runs_in,
         unreadable=policy,
@@ -108,7 +110,7 @@ def open(
         judge=_gaps,
     )
     if peaks is not None:
-        job = replace(job, load=_OnDevice(job.load, peaks))
+        job = dataclasses.replace(job, load=_OnDevice(job.load, peaks))
     return job if choose is None else choose(job)
 
 
@@ -140,15 +142,14 @@ def _chosen(path: str | Path, ranks: str | Iterable[int] | None, sample: int | N
     return lambda job: with_chosen_ranks(job, choice, partial(_origins, path, archive_of_load(job.load)))
 
 
-@dataclass(frozen=True, eq=False)
-class _OnDevice(LoadingWork):
+class _OnDevice(LoadingWork, frozen=True):
     """Opens ranks whose device the caller named."""
 
     peaks: DevicePeaks
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         linked: LinkedTrace = self.load(files, progress)
-        return replace(linked, named_device=self.peaks)
+        return dataclasses.replace(linked, named_device=self.peaks)
 
 
 def _gaps(linked: LinkedTrace) -> tuple[FoundGap, ...]:
@@ -176,8 +177,7 @@ def _answer_sql(job: Job, query: str, **options: Any) -> pl.DataFrame:
     return sql(job, query, **options)
 
 
-@dataclass(frozen=True)
-class ReadAndLink:
+class ReadAndLink(Struct, frozen=True):
     """Opens a rank of a folder of traces."""
 
     processes: int | None
@@ -277,9 +277,9 @@ def _with_facts(timeline: Timeline, path: str | Path) -> Timeline:
     facts = timeline.header.get(METADATA)
     if not isinstance(facts, dict) or not (beside := facts_beside(text_of(path), facts)):
         return timeline
-    return replace(timeline, header={**timeline.header, METADATA: {**facts, **beside}})
+    return dataclasses.replace(timeline, header={**timeline.header, METADATA: {**facts, **beside}})
 
 
 def _read_et(path: str | Path, processes: int | None = None) -> ExecutionTrace:
     """Read the Execution Trace, with the recorder that the manifest beside it names."""
-    return replace(read_execution_trace(path, processes), recorder=recorder_of(text_of(path)))
+    return dataclasses.replace(read_execution_trace(path, processes), recorder=recorder_of(text_of(path)))

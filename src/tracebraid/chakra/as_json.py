@@ -7,13 +7,13 @@ import codecs
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import NodeType
@@ -655,8 +655,7 @@ _JSON_NAME = re.compile(r"\.(json|jsonl|ndjson)(\.gz|\.zst)?$", re.I)
 _JSON_HEAD = re.compile(rb'\s*\{\s*["}]')
 
 
-@dataclass(frozen=True, eq=False)
-class Conversion:
+class Conversion(Struct, frozen=True, eq=False):
     """A file in its other form.
 
     Args:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import Dialect, NodeType
@@ -33,8 +34,7 @@ from tracebraid.model.graph import ActivityKind
 from tracebraid.model.quantities import NS_PER_US
 
 
-@dataclass(frozen=True)
-class ConvertedCounts:
+class ConvertedCounts(Struct, frozen=True):
     """Counts of converted and skipped nodes.
 
     Args:
@@ -66,8 +66,7 @@ class ConvertedCounts:
         return tuple((name, value) for name, value in asdict(self).items() if name != "rank")
 
 
-@dataclass(frozen=True)
-class ConvertedChakra:
+class ConvertedChakra(Struct, frozen=True):
     """Summary of the written files.
 
     Args:
@@ -87,8 +86,7 @@ _NUMBER = re.compile(r"(\d{1,9})(?=\D*$)")
 _TRACE = re.compile(r".*\.json(\.gz|\.zst)?", re.I)
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     rank: int
     world_rank: int
     path: str
@@ -157,8 +155,7 @@ def _single_file(file: _File, target: Path, dialect: Dialect, overwrite: bool) -
     return ConvertedChakra((target,), None, (converted.counts,), et_plus.findings)
 
 
-@dataclass(frozen=True)
-class _Steps:
+class _Steps(Struct, frozen=True):
     """Convert ranks in two passes, with one rank in memory: first for their communication, then to write them."""
 
     files: Sequence[_File]
@@ -334,8 +331,7 @@ def _ends(name: str) -> Iterator[int]:
         yield int(match[2] or match[4])
 
 
-@dataclass(frozen=True, eq=False)
-class Order:
+class Order(Struct, frozen=True, eq=False):
     """Dependencies between nodes.
 
     Args:
@@ -389,8 +385,7 @@ def order_of(nodes: pl.DataFrame, waits: Sequence[tuple[int, int]], communicatio
     )
 
 
-@dataclass(frozen=True, eq=False)
-class ConvertedRank:
+class ConvertedRank(Struct, frozen=True, eq=False):
     """A rank as nodes, and what became of the nodes of its ET+.
 
     Args:
@@ -493,8 +488,7 @@ _NUMBERS = 2**31
 """Simulators read names of groups as int32."""
 
 
-@dataclass(frozen=True, eq=False)
-class RankCommunication:
+class RankCommunication(Struct, frozen=True, eq=False):
     """Facts about a rank for the job.
 
     Args:
@@ -510,8 +504,7 @@ class RankCommunication:
     groups: Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, eq=False)
-class ConvertedJob:
+class ConvertedJob(Struct, frozen=True, eq=False):
     """The groups of a job, and how large its collectives are.
 
     Args:

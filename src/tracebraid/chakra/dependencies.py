@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.schema import ChakraRank
@@ -13,8 +12,7 @@ from tracebraid.native.loops import native_loop
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class RankDependencies:
+class RankDependencies(Struct, frozen=True, eq=False):
     """Dependencies of each row, as rows.
 
     Args:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.errors import NotATraceError, WrongTraceError
 from tracebraid.importers.frames import findings_of, groups_of_text
@@ -46,8 +46,7 @@ ET_PLUS_NODES = Table(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class EtPlus:
+class EtPlus(Struct, frozen=True, eq=False):
     """A linked trace of one rank.
 
     Args:

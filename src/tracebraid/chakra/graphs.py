@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from tracebraid.chakra.codes import NodeType
 from tracebraid.chakra.part import (
@@ -36,8 +37,7 @@ MOST_WRITTEN = 50_000
 """Maximum nodes of a graph for other tools, which take minutes to lay out a tenth of them."""
 
 
-@dataclass(frozen=True)
-class ShownChakra:
+class ShownChakra(Struct, frozen=True):
     """Summary of the written files.
 
     Args:
@@ -117,8 +117,7 @@ def captions(node: Mapping[str, Any]) -> Iterator[str]:
         yield duration(took_ns)
 
 
-@dataclass(frozen=True)
-class Colours:
+class Colours(Struct, frozen=True):
     """Label of a node.
 
     Args:
@@ -216,8 +215,7 @@ _THREAD, _STREAM, _TYPE, _MISSING = range(4)
 _LaneKey = tuple[int, int, str]
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(Struct, frozen=True):
     """Position of a node.
 
     Args:
@@ -233,8 +231,7 @@ class Box:
     lane: int
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Layout of all nodes.
 
     Args:

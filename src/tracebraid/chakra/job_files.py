@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.filesystem.choose import file_system_of
@@ -21,8 +21,7 @@ _GROUP_FILE = re.compile(r".*comm[-_ ]?groups?.*\.json", re.I | re.S)
 _GROUPS = dict[str, list[int]]
 
 
-@dataclass(frozen=True)
-class ChakraRankFile:
+class ChakraRankFile(Struct, frozen=True):
     """The file of a rank.
 
     Args:
@@ -34,8 +33,7 @@ class ChakraRankFile:
     path: str
 
 
-@dataclass(frozen=True)
-class ChakraJobFiles:
+class ChakraJobFiles(Struct, frozen=True):
     """The files of a job.
 
     Args:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from tracebraid.chakra.codes import Detail, Dialect, MissingRanks
 from tracebraid.chakra.running.network import (
@@ -25,8 +25,7 @@ def ring_of_examples() -> Network:
     return Network("ring", (Dimension(Topology.RING, _LINK_GIB_S * GIB_S, _LINK_LATENCY_NS),))
 
 
-@dataclass(frozen=True)
-class SimulatorOptions:
+class SimulatorOptions(Struct, frozen=True):
     """On what ASTRA-sim is to run the traces.
 
     Args:
@@ -40,8 +39,7 @@ class SimulatorOptions:
     replay: bool = False
 
 
-@dataclass(frozen=True)
-class ChakraOptions:
+class ChakraOptions(Struct, frozen=True):
     """Options of an export to Chakra.
 
     Args:

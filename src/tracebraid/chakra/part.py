@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import NodeType
@@ -34,8 +34,7 @@ CHAKRA_EDGES = Table(
 )
 
 
-@dataclass(frozen=True)
-class PartChoice:
+class PartChoice(Struct, frozen=True):
     """Selection of nodes: those that match all criteria, and their neighbours.
 
     Args:
@@ -57,8 +56,7 @@ class PartChoice:
     near: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class ChakraPart:
+class ChakraPart(Struct, frozen=True, eq=False):
     """A part of one `.et` file.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.model.column import Column, Kind, Table
@@ -142,8 +142,7 @@ AttributeValue = str | int | float | bool
 """Value of an attribute in the metadata of a file."""
 
 
-@dataclass(frozen=True, eq=False)
-class NodeDeps:
+class NodeDeps(Struct, frozen=True, eq=False):
     """Dependencies of each node: those of row `i` are the entries from `first[i]` up to `first[i + 1]`.
 
     Args:
@@ -184,8 +183,7 @@ class NodeDeps:
         return np.repeat(np.arange(len(self.first) - 1), np.diff(self.first))
 
 
-@dataclass(frozen=True, eq=False)
-class ChakraRank:
+class ChakraRank(Struct, frozen=True, eq=False):
     """Content of an `.et` file.
 
     Args:

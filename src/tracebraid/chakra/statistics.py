@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.chakra.codes import NodeType
 from tracebraid.chakra.dependencies import depths, ends, rank_dependencies, run_order
@@ -67,8 +68,7 @@ CHAKRA_COMMUNICATION_STATS = Table(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class ChakraStats:
+class ChakraStats(Struct, frozen=True, eq=False):
     """Statistics of `.et` files.
 
     Args:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
 import polars as pl
+from msgspec.structs import replace
 
 from tracebraid import analyses
 from tracebraid.cli.commands import Group, command

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
+
+from msgspec.structs import asdict
 
 import tracebraid
 from tracebraid.cli.commands import Group, command

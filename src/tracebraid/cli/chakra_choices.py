@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
+
+from msgspec import Struct
 
 from tracebraid import chakra
 from tracebraid.chakra.codes import Detail, MissingRanks
@@ -20,8 +21,7 @@ class Simulator(Enum):
     ASTRA_SIM = "astra-sim"
 
 
-@dataclass(frozen=True)
-class ChakraChoices:
+class ChakraChoices(Struct, frozen=True):
     """Options of a Chakra export; each member is an option of the command."""
 
     detail: Annotated[
@@ -109,7 +109,7 @@ class ChakraChoices:
         Raises:
             ArgumentError: the format has no such options, or the network is invalid.
         """
-        given = [name for name in self.__dataclass_fields__ if getattr(self, name) is not None]
+        given = [name for name in self.__struct_fields__ if getattr(self, name) is not None]
         if to is not ExportFormat.CHAKRA:
             if given:
                 raise ArgumentError(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, TypeAlias
+
+from msgspec import Struct
 
 import tracebraid
 from tracebraid.api.engines import AUTO, ENGINES, engine_of
@@ -47,8 +48,7 @@ Address: TypeAlias = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class JobOptions:
+class JobOptions(Struct, frozen=True):
     """Options for opening a job; each member is an option of commands with `with_job_options`."""
 
     window: Annotated[

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 import tracebraid
 from tracebraid.api.checking import judge
@@ -138,8 +140,7 @@ Write: TypeAlias = Callable[[LinkedTrace, Path], None]
 """Function that writes an ET+."""
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(Struct, frozen=True):
     """Pairs to link, the method, and the destination of ET+.
 
     Args:
@@ -153,14 +154,13 @@ class Pairs:
 
     paths: list[str]
     out: Path | None
-    matching: Matching = Matching()  # noqa: RUF009 - it is frozen
+    matching: Matching = Matching()
     write: Write = write_et_plus
-    job_options: JobOptions = JobOptions()  # noqa: RUF009 - it is frozen
+    job_options: JobOptions = JobOptions()
     align_clocks: bool = False
 
 
-@dataclass(frozen=True)
-class LinkedRank:
+class LinkedRank(Struct, frozen=True):
     """Coverage and findings of a linked rank."""
 
     rank: int
@@ -168,8 +168,7 @@ class LinkedRank:
     findings: tuple[Finding, ...]
 
 
-@dataclass(frozen=True)
-class Links:
+class Links(Struct, frozen=True):
     """Coverage of each rank, and findings."""
 
     ledger: Ledger

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from types import NoneType
@@ -131,18 +130,18 @@ def values_for(function: Callable[..., None], values: Mapping[str, Any]) -> dict
 
 
 def with_option_members(parameter: str, of: type) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorate a command: one parameter, a dataclass, becomes one option for each member.
+    """Decorate a command: one parameter, a class with fields, becomes one option for each.
 
     Args:
         parameter: its name.
-        of: the dataclass; each member is annotated with its option and has a default.
+        of: the class; each field is annotated with its option and has a default.
     """
     given = get_type_hints(of, include_extras=True)
     members = [
         inspect.Parameter(
             member.name, inspect.Parameter.KEYWORD_ONLY, default=member.default, annotation=given[member.name]
         )
-        for member in fields(of)
+        for member in inspect.signature(of).parameters.values()
     ]
 
     def with_members(command: Callable[..., None]) -> Callable[..., None]:

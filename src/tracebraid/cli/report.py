@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
+
+from msgspec import Struct
 
 import tracebraid
 from tracebraid.cli.commands import Extra, Group, command
@@ -21,8 +22,7 @@ from tracebraid.reports.renderers import DEFAULT_ROWS, report_data, report_parts
 _PAGE = Path("report.html")
 
 
-@dataclass(frozen=True)
-class ReportTarget:
+class ReportTarget(Struct, frozen=True):
     """Destination and form of a report.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import polars as pl
+from msgspec.structs import asdict
 
 from tracebraid.api.querying import QueryOptions, answer_query, query_functions, query_table, query_tables
 from tracebraid.cli.commands import Extra, Group, command

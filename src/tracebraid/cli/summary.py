@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any
 
 import polars as pl
+from msgspec import Struct, field
 from rich.text import Text
 
 from tracebraid import analyses
@@ -75,8 +75,7 @@ def summary(
     exit_if_unreadable(job.findings)
 
 
-@dataclass(frozen=True, eq=False)
-class RankDetails:
+class RankDetails(Struct, frozen=True, eq=False):
     """Details of one rank beside its breakdown: a table of each analysis."""
 
     rank: int
@@ -87,8 +86,7 @@ class RankDetails:
     blame: pl.DataFrame
 
 
-@dataclass(frozen=True, eq=False)
-class RankSummary:
+class RankSummary(Struct, frozen=True, eq=False):
     """Answers of a rank: its breakdown, details of the one that is shown, and all as JSON if requested."""
 
     rank: int
@@ -97,8 +95,7 @@ class RankSummary:
     data: dict[str, Any] | None
 
 
-@dataclass
-class Summary:
+class Summary(Struct):
     """The verdict, breakdowns of all ranks, details of the first; with `whole`, details of each rank."""
 
     read: list[int] = field(default_factory=list)

@@ -9,7 +9,6 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Annotated, Any
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.cli.output import json_bytes, say_json
 from tracebraid.cli.parameters import Option, with_option_members
@@ -39,8 +39,7 @@ class Format(Enum):
     PARQUET = "parquet"
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """Destination of rows.
 
     Args:
@@ -67,8 +66,7 @@ class Target:
             raise OutputError(str(self.out), "its folder does not exist", "Create it, or name another file")
 
 
-@dataclass(frozen=True)
-class TableOptions:
+class TableOptions(Struct, frozen=True):
     """Options for the destination of rows; each member is an option of commands with `with_table_options`."""
 
     csv: Annotated[bool, Option("--csv", help="Write all rows as CSV.")] = False

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
+
+from msgspec import Struct
 
 from tracebraid import chakra
 from tracebraid.chakra.generating.workloads import Parallelism, TrainingSteps, Transformer, TransformerJob
@@ -22,8 +23,7 @@ class _Bits(str, Enum):
     FP8 = Precision.FP8.value
 
 
-@dataclass(frozen=True)
-class TransformerChoices:
+class TransformerChoices(Struct, frozen=True):
     """Options of a transformer: sizes, training, parallelism and device; a member for each option."""
 
     layers: Annotated[int, Option("--layers", metavar="N", min=1, help="Layers.")] = 4

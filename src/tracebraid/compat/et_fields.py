@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
@@ -39,8 +39,7 @@ IN_KINETO_TOO = frozenset(column.name for table in KINETO_TABLES for column in t
 """Fields whose names Kineto uses too, for its own: `name`, `tid`, `collective_name`, ..."""
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """One field of the nodes that have it.
 
     Args:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, takewhile
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracebraid import clock
 from tracebraid.engine.workers import Advanced, Event, Failed, Finished, Lost, Raised, Workers
@@ -25,8 +27,7 @@ _AHEAD_PER_WORKER = 4
 time stops no worker, and few enough that their answers stay small beside what a worker holds."""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Limits of work in flight.
 
     Args:
@@ -71,8 +72,7 @@ def scheduled(
         workers.close()
 
 
-@dataclass
-class _Run:
+class _Run(Struct):
     """State of a run: waiting ranks, ranks in flight, and finished ranks not yet consumed."""
 
     ranks: Sequence[RankFiles]
@@ -236,8 +236,7 @@ _LEFT_FREE = 0.1
 """Share of the available memory reserved for answers and other programs."""
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Struct, frozen=True):
     """Number of workers, and the resources of each.
 
     Args:
@@ -287,8 +286,7 @@ _TRIED_S = 0.5
 """Estimated time of the ranks that are tried in this process first: a store may have their answers."""
 
 
-@dataclass(frozen=True)
-class Automatic:
+class Automatic(Struct, frozen=True):
     """Engine that uses the process pool for several ranks with enough work, and this process otherwise.
 
     The first small ranks run here, and their time predicts that of the others. A question that cannot be

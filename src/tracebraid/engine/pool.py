@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from tracebraid import clock
 from tracebraid.child_process.worker import Parent, Worker, close_all, readable, signal_name
@@ -26,8 +27,7 @@ _PROGRESS_EVERY_S = 0.1
 _INSTEAD = "use the engine in-process"
 
 
-@dataclass(frozen=True)
-class ProcessPool:
+class ProcessPool(Struct, frozen=True):
     """Engine that runs as many ranks at once as memory and cores allow. Its workers end with the run.
 
     Args:
@@ -48,8 +48,7 @@ class ProcessPool:
         return scheduled(ranks, peaks_bytes, WorkerProcesses(data, share.threads), share.limits, progress)
 
 
-@dataclass
-class WorkerProcesses:
+class WorkerProcesses(Struct):
     """Worker processes, each with one rank at a time, as `Workers`; one is started when no other is free.
 
     Args:
@@ -158,8 +157,7 @@ def serve(replies_fd: str, folder: str) -> None:
         parent.reply(event_bytes(run_rank(work, number, files, _RankProgress(parent, number))))
 
 
-@dataclass
-class _RankProgress:
+class _RankProgress(Struct):
     """Sends the progress of a rank now and then."""
 
     parent: Parent

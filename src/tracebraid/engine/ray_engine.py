@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from msgspec import Struct, field
 
 from tracebraid.child_process.worker import working_folder
 from tracebraid.engine import ray_node
@@ -27,8 +28,7 @@ _GRACE_S = 1.0
 """Time for tasks to end and remove their unfinished files before they are killed."""
 
 
-@dataclass(frozen=True)
-class RayEngine:
+class RayEngine(Struct, frozen=True):
     """Engine that runs as many ranks at once as the cluster has cores and memory for.
 
     Args:
@@ -63,8 +63,7 @@ def _limits(ray: Any) -> tuple[Limits, int]:
     return Limits(sum(memory_bytes), cpus), min(memory_bytes)
 
 
-@dataclass
-class RayTasks:
+class RayTasks(Struct):
     """Tasks of a cluster, each with a core and the expected memory of its rank.
 
     Args:

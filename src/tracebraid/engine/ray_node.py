@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tracebraid.child_process.worker import enter
 from tracebraid.engine.pickling import event_bytes, received_work, run_rank
@@ -15,8 +16,7 @@ from tracebraid.model.rank_files import RankFiles
 _ADVICE = "Put the traces on a file system that all nodes share, or name them by a URL"
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """A rank to work on.
 
     Args:

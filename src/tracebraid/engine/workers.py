@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.model.rank_files import RankFiles
 
 
-@dataclass(frozen=True, eq=False)
-class Finished:
+class Finished(Struct, frozen=True, eq=False):
     """The work on a rank is done.
 
     Args:
@@ -23,24 +23,21 @@ class Finished:
     answer: Any
 
 
-@dataclass(frozen=True, eq=False)
-class Failed:
+class Failed(Struct, frozen=True, eq=False):
     """The rank's files cannot be used; the other ranks go on."""
 
     number: int
     error: InputError
 
 
-@dataclass(frozen=True, eq=False)
-class Raised:
+class Raised(Struct, frozen=True, eq=False):
     """The work raised an error that is not about the rank's files: it ends the run."""
 
     number: int
     error: BaseException
 
 
-@dataclass(frozen=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """The machine failed, not the work: the rank is retried.
 
     Args:
@@ -52,8 +49,7 @@ class Lost:
     why: str
 
 
-@dataclass(frozen=True)
-class Advanced:
+class Advanced(Struct, frozen=True):
     """The share of the work on a rank that is done, 0 to 1."""
 
     number: int

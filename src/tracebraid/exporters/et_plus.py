@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from tracebraid.exporters.et_json import (
@@ -117,8 +117,7 @@ class NodeClock:
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class NodeDependencies:
+class NodeDependencies(Struct, frozen=True):
     """Dependencies of nodes besides their parents.
 
     Args:
@@ -130,8 +129,7 @@ class NodeDependencies:
     sync: dict[int, list[int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Thread:
+class _Thread(Struct, frozen=True):
     """The linked nodes of a host thread, in the order of their starts, and the highest clock so far at each."""
 
     start_ns: _Ints

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.model.op_tree import OpTree
@@ -16,8 +16,7 @@ from tracebraid.model.op_tree import OpTree
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """A walk through a tree.
 
     Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.answers.ops import OP_GRAPH_EDGES, OP_GRAPH_NODES, OpEdge, OpNode
 from tracebraid.model.column import Column, Kind
@@ -99,8 +99,7 @@ _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _TYPES = {Kind.INT: "long", Kind.BOOL: "boolean", Kind.FLOAT: "double"}
 
 
-@dataclass(frozen=True)
-class GraphmlForm:
+class GraphmlForm(Struct, frozen=True):
     """Attributes of nodes and edges in a file.
 
     Args:

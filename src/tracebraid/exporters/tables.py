@@ -8,13 +8,13 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.files import writing
 from tracebraid.model.column import Column, Kind, Table, unit_of
@@ -45,8 +45,7 @@ _TYPES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class ExportedTable:
+class ExportedTable(Struct, frozen=True, eq=False):
     """A table of an export.
 
     Args:
@@ -187,8 +186,7 @@ _PARQUET_NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class ColumnForm:
+class ColumnForm(Struct, frozen=True):
     """A format of columns.
 
     Args:
@@ -319,8 +317,7 @@ _JSON_NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class TextForm:
+class TextForm(Struct, frozen=True):
     """A format of text.
 
     Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from tracebraid.filesystem.interface import FileSystem, Kind
 from tracebraid.filesystem.local import LocalFiles

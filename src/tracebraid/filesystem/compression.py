@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import zstandard
 from isal import isal_zlib
+from msgspec import Struct
 
 from tracebraid.model.finding import FindingCase, Issue, Loss
 from tracebraid.model.finding_code import FindingCode
@@ -44,8 +44,7 @@ class Frame(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Compression:
+class Compression(Struct, frozen=True):
     """Compression format of a stream.
 
     Args:

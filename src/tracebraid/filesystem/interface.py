@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import BinaryIO, Protocol, TypeAlias, cast
+
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 
@@ -17,8 +18,7 @@ _OVERLAP_BYTES = 1 << 16
 """Maximum overhang of a match beyond its window; longer ones, of white space, are not found."""
 
 
-@dataclass(frozen=True, eq=False)
-class FileView:
+class FileView(Struct, frozen=True, eq=False):
     """A file.
 
     Args:
@@ -90,8 +90,7 @@ class Kind(Enum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """An entry of a folder: name, kind, and whether it is a link."""
 
     name: str

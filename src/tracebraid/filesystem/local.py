@@ -9,8 +9,9 @@ import stat
 import sys
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tracebraid import clock
 from tracebraid.errors import InputError
@@ -61,8 +62,7 @@ def _read(path: str, descriptor: int) -> bytes:
             clock.pause(_POLL_S)
 
 
-@dataclass(frozen=True)
-class LocalFiles:
+class LocalFiles(Struct, frozen=True):
     """The file system of this machine, see `FileSystem`."""
 
     requests_at_once: int = 1
@@ -109,8 +109,7 @@ class LocalFiles:
             raise InputError(path, f"this is not a path ({error})", "Check the path") from None
 
 
-@dataclass(frozen=True, eq=False)
-class LocalFile:
+class LocalFile(Struct, frozen=True, eq=False, weakref=True):
     """An open file on disk, see `OpenFile`."""
 
     path: str
@@ -141,8 +140,7 @@ class LocalFile:
         return FileView(self.path, self.size_bytes, self.read)
 
 
-@dataclass(frozen=True, eq=False)
-class MemoryFile:
+class MemoryFile(Struct, frozen=True, eq=False):
     """Bytes that were read already, such as standard input, see `OpenFile`."""
 
     path: str

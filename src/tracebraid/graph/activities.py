@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device import (
@@ -125,8 +124,7 @@ _KIND_BY_ROLE = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class RankActivities:
+class RankActivities(Struct, frozen=True, eq=False):
     """The activities of a rank, in this order: host events, a row for each of `host`; threads; device work.
 
     Args:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.collectives.bandwidth import size_of
@@ -123,8 +122,7 @@ def _with_issuer(members: pl.DataFrame, activities: pl.DataFrame) -> pl.DataFram
     return found.with_columns(pl.col("issuer").fill_null(pl.col("activity")))
 
 
-@dataclass(frozen=True, eq=False)
-class Arrivals:
+class Arrivals(Struct, frozen=True, eq=False):
     """The members of collectives that can have happened as their times say, by collective.
 
     Args:
@@ -206,8 +204,7 @@ def _judged(members: pl.DataFrame, times_ns: _Ints) -> pl.DataFrame:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Collectives:
+class Collectives(Struct, frozen=True, eq=False):
     """Activities and edges that collectives add to all ranks.
 
     Args:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.graph.latest_edges import latest_edges
@@ -19,8 +18,7 @@ _OWN = (EdgeKind.HOST, EdgeKind.DEVICE, EdgeKind.TRANSFER)
 """Edges whose work is work of the thread or stream, not latency."""
 
 
-@dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(Struct, frozen=True, eq=False):
     """The intervals of all threads and streams, each from a moment to the next one; by thread or stream, then in time.
 
     An interval is work + latency + waiting + residual, each at least 0 ns.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.model.graph import EdgeList
@@ -16,8 +16,7 @@ _Ids = NDArray[np.int32]
 _Codes = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False)
-class Order:
+class Order(Struct, frozen=True, eq=False):
     """An order of moments.
 
     Args:
@@ -63,8 +62,7 @@ def _ordered(by_time: _Ids, first: _Ints, before: _Ids) -> _Ids:
     return np.array(ordered, dtype=np.int32)
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Struct, frozen=True, eq=False):
     """Edges, those of each moment side by side.
 
     Args:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.analysis.host.host_rows import BETWEEN_FRAMES, HostWork
 from tracebraid.analysis.time.idle.idle_parts import MACRO_NS
@@ -37,8 +37,7 @@ _LEAST_SHARE = 0.002
 """Functions that take less of the path are no cause of their own."""
 
 
-@dataclass
-class _Function:
+class _Function(Struct):
     """A function of the user in the tree of calls: its time on the path.
 
     Args:
@@ -56,8 +55,7 @@ class _Function:
     calls: dict[str, _Function] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class _Site:
+class _Site(Struct, frozen=True):
     """Location of host work.
 
     Args:

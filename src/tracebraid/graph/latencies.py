@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.analysis.collectives.bandwidth import fit_alpha_beta
@@ -176,8 +176,7 @@ _ROUNDS = 2
 """In the first pass, other dependencies of a moment count as ready at once; in the next, after their latency."""
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
+class Learned(Struct, frozen=True, eq=False):
     """Edges with latencies as work.
 
     Args:

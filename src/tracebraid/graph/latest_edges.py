@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -92,8 +93,7 @@ _BUSY = 0.75
 """A device that works for so much of the time is what bounds it."""
 
 
-@dataclass(frozen=True, eq=False)
-class StepAccounts:
+class StepAccounts(Struct, frozen=True, eq=False):
     """The critical path of a run of steps, and the time of the steps by cause.
 
     Args:

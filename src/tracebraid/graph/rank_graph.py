@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device import device_events
@@ -25,8 +25,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceWorks:
+class DeviceWorks(Struct, frozen=True, eq=False):
     """The work of devices, in the order of its activities.
 
     Args:

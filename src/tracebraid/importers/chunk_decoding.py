@@ -6,10 +6,12 @@ import ctypes
 import os
 import pickle
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, field
 
 from tracebraid.child_process.worker import Parent, Worker
 from tracebraid.filesystem.local import read_range
@@ -41,8 +43,7 @@ class ChunkKind(Enum):
     NODES = "nodes"
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """A chunk of a file to decode.
 
     Args:
@@ -90,7 +91,7 @@ def decode_file(
     while the workers start. `progress` is called now and then, from any thread, with the share of the file that is
     read, 0 to 1.
     """
-    work = _Work(file, progress, kind, chunk_bytes or CHUNK_BYTES, label)
+    work = _Work(file, progress, kind, enumerate(file.chunks(chunk_bytes or CHUNK_BYTES)), label)
     if library is not None:
         work.scan_here(library)
     elif processes > 1:
@@ -119,12 +120,11 @@ def decode_chunk(
     return decode_events(data, *origin, seen, label)
 
 
-@dataclass
-class _Work:
+class _Work(Struct):
     file: ArrayFile
     progress: Progress | None
     kind: ChunkKind
-    chunk_bytes: int
+    chunks: Iterator[tuple[int, Chunk]]
     label: str = ""
     results: dict[int, Any] = field(default_factory=dict)
     left_over: list[tuple[int, Chunk]] = field(default_factory=list)
@@ -133,9 +133,6 @@ class _Work:
     is_cancelled: bool = False
     seen: SeenKeys = field(default_factory=SeenKeys)
     lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def __post_init__(self) -> None:
-        self.chunks = enumerate(self.file.chunks(self.chunk_bytes))
 
     def take(self) -> tuple[int, Chunk] | None:
         with self.lock:

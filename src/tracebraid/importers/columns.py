@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from tracebraid.model.column import INT64_NULL
@@ -20,8 +20,7 @@ class Interner(dict[object, int]):
         return number
 
 
-@dataclass
-class Interned:
+class Interned(Struct):
     """A column of repeating values: a number per row (-1: missing) and the values by number."""
 
     codes: NDArray[np.int32]
@@ -31,8 +30,7 @@ class Interned:
 ColumnData: TypeAlias = NDArray[np.int64] | NDArray[np.float64] | Interned
 
 
-@dataclass
-class TableData:
+class TableData(Struct):
     """Some rows of a table: its columns by name, all of one length."""
 
     rows: int = 0

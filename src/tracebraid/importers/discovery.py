@@ -7,9 +7,11 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import archive_of, file_system_of, with_files
@@ -65,8 +67,7 @@ TAIL_BYTES = 1 << 18
 """Bytes read from the end: Kineto's part after the events (such as `distributedInfo`) takes up to 4 KB."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """A trace: its path, `ET` or `KINETO`, and its rank, None if it is unknown; and its label, see `RankFiles`."""
 
     path: str
@@ -344,8 +345,7 @@ _DEPTH = 2
 """Levels of folders below a folder without traces that are searched: `<run>/<kind>/`."""
 
 
-@dataclass(frozen=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     path: str
     real_path: str
     inside: Iterable[Entry]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.errors import InputError
@@ -123,8 +123,7 @@ class StrataBy(str, Enum):
     """Position of a rank in its group: in a pipeline, its stage."""
 
 
-@dataclass(frozen=True, eq=False)
-class Strata:
+class Strata(Struct, frozen=True, eq=False):
     """A division of the ranks.
 
     Args:
@@ -196,8 +195,7 @@ _ROUNDS = 4
 """Rounds in which each rank of a sample may be exchanged; in our tests the third changes nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Division:
+class _Division(Struct, frozen=True, eq=False):
     """A division of the ranks, with the number of sampled ranks of each stratum.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import archive_of, file_system_of
@@ -50,8 +51,7 @@ def _is_of_server(path: str) -> bool:
     return is_url(path) and archive_of(path) is None
 
 
-@dataclass(frozen=True)
-class State:
+class State(Struct, frozen=True):
     """File state on disk before and after reading, which reveals changes or replacement.
 
     Args:

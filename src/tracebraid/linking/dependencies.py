@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.linking.nesting import TOLERANCE_NS
@@ -26,8 +26,7 @@ _Ints = NDArray[np.int64]
 _ON_THE_HOST = (Role.OP, Role.ANNOTATION, Role.CALL)
 
 
-@dataclass(frozen=True)
-class Moments:
+class Moments(Struct, frozen=True):
     """The times of all events, and the position of each start and end in one order; arrays by event id.
 
     Args:
@@ -447,8 +446,7 @@ _FIRST = np.iinfo(np.int64).min
 _LAST = np.iinfo(np.int64).max
 
 
-@dataclass(frozen=True)
-class _Bursts:
+class _Bursts(Struct, frozen=True):
     """Bursts: stretches of a thread between two silences, in the order of threads and time.
 
     Args:
@@ -616,8 +614,7 @@ def _autograd_pairs(timeline: Timeline, forward_backward: pl.DataFrame) -> set[t
     return {(before, after) for before, after in zip(forward, backward, strict=True) if before != after}
 
 
-@dataclass(frozen=True)
-class Dependencies:
+class Dependencies(Struct, frozen=True):
     """The table `dependencies`, and the dependencies that evidence names and time contradicts."""
 
     table: pl.DataFrame

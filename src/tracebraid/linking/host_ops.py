@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.linking.nesting import SAME_NAME, as_kineto_writes
 from tracebraid.model.coverage import OrphanReason
@@ -98,8 +98,7 @@ _ANY_ID = (0, 2**63 - 1)
 """All record-function ids."""
 
 
-@dataclass(frozen=True)
-class HostLinks:
+class HostLinks(Struct, frozen=True):
     """The tables `host_links` and `node_links`, what was matched where ids prove no links, and `origin_findings`."""
 
     hosts: pl.DataFrame

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from tracebraid.model.category import Role, categories_of
@@ -30,8 +30,7 @@ _ANNOTATION = 3
 _KINDS = {Role.PYTHON: _FRAME, Role.ANNOTATION: _ANNOTATION, Role.OP: _OP, Role.CALL: _CALL}
 
 
-@dataclass(frozen=True)
-class HostRows:
+class HostRows(Struct, frozen=True):
     """Host events with a duration, sorted by thread, start, and nesting order.
 
     Args:
@@ -53,8 +52,7 @@ class HostRows:
         return found
 
 
-@dataclass(frozen=True)
-class PlainNesting:
+class PlainNesting(Struct, frozen=True):
     """Nesting of plain threads' events.
 
     Args:
@@ -296,8 +294,7 @@ def _host_events(timeline: Timeline) -> pl.DataFrame:
     return events.with_columns(order, long_first).sort("lane", "ts_ns", "order", "long_first", "event_id")
 
 
-@dataclass(frozen=True)
-class _Nest:
+class _Nest(Struct, frozen=True):
     """Nesting of host events, a value for each row.
 
     Args:
@@ -324,8 +321,8 @@ def _nested(rows: HostRows) -> _Nest:
     nest = _Nest(plain.parent, plain.parent.copy(), plain.depth, *times)
     left = np.flatnonzero(~plain.is_plain)
     if len(left):
-        walked = _walk(*(column[left].tolist() for column in vars(rows).values()))
-        for known, found in zip(vars(nest).values(), walked, strict=True):
+        walked = _walk(*(column[left].tolist() for column in astuple(rows)))
+        for known, found in zip(astuple(nest), walked, strict=True):
             known[left] = found
         for column in (nest.parent, nest.op_parent):
             column[left] = np.r_[left, -1][column[left]]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class CacheInfo:
+class CacheInfo(Struct, frozen=True):
     """Content of a cache of traces.
 
     Args:

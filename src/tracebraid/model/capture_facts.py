@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Any
+
+from msgspec import Struct
 
 from tracebraid.model.timeline import Timeline
 
@@ -34,8 +35,7 @@ _MOST_COST_NS = 1_000_000.0
 """Largest cost of an event that is believed: a hundred times the slowest measured (python -m benchmarks overhead)."""
 
 
-@dataclass(frozen=True)
-class ThreadFacts:
+class ThreadFacts(Struct, frozen=True):
     """Scheduling of a thread while the window was recorded: differences of its counters from begin to end.
 
     Args:
@@ -55,8 +55,7 @@ class ThreadFacts:
     involuntary_switches: int
 
 
-@dataclass(frozen=True)
-class EventCost:
+class EventCost(Struct, frozen=True):
     """Cost of recording an event of a kind, in ns of the thread's time.
 
     Args:
@@ -72,8 +71,7 @@ class EventCost:
     inside: float = 0.5
 
 
-@dataclass(frozen=True)
-class RecordingCosts:
+class RecordingCosts(Struct, frozen=True):
     """Costs of recording by kind of event; None: not measured.
 
     Args:
@@ -91,8 +89,7 @@ class RecordingCosts:
     builtin: EventCost | None = None
 
 
-@dataclass(frozen=True)
-class CaptureFacts:
+class CaptureFacts(Struct, frozen=True):
     """Facts about the process of a trace; None if not recorded.
 
     Args:
@@ -139,7 +136,7 @@ class CaptureFacts:
     costs: RecordingCosts | None = None
 
 
-_COUNTS = tuple(entry.name for entry in fields(CaptureFacts) if entry.type == "int | None")
+_COUNTS = tuple(name for name, kind in CaptureFacts.__annotations__.items() if kind == "int | None")
 
 
 def capture_facts_of(timeline: Timeline) -> CaptureFacts:
@@ -165,7 +162,7 @@ def recording_costs(values: object) -> RecordingCosts | None:
     """Read costs of recording; a kind whose cost is no plausible one is left out; None if none remains."""
     if not isinstance(values, dict):
         return None
-    kinds = {entry.name: _cost(values.get(entry.name)) for entry in fields(RecordingCosts)}
+    kinds = {name: _cost(values.get(name)) for name in RecordingCosts.__struct_fields__}
     return RecordingCosts(**kinds) if any(kinds.values()) else None
 
 
@@ -199,12 +196,12 @@ def _threads(values: object) -> tuple[ThreadFacts, ...]:
 
 
 def _is_thread(row: Mapping[str, Any]) -> bool:
-    counts = (row.get(entry.name) for entry in fields(ThreadFacts) if entry.name != "name")
+    counts = (row.get(name) for name in ThreadFacts.__struct_fields__ if name != "name")
     return isinstance(row.get("name"), str) and all(map(_is_count, counts))
 
 
 def _thread(row: Mapping[str, Any]) -> ThreadFacts:
-    return ThreadFacts(**{entry.name: row[entry.name] for entry in fields(ThreadFacts)})
+    return ThreadFacts(**{name: row[name] for name in ThreadFacts.__struct_fields__})
 
 
 def _steps(values: Any) -> tuple[int, ...]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.coverage import Coverage
 from tracebraid.model.finding import Finding
@@ -13,8 +13,7 @@ from tracebraid.model.finding_code import Severity
 from tracebraid.model.linked_trace import LinkedTrace
 
 
-@dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Struct, frozen=True):
     """A finding with its severity and advice."""
 
     finding: Finding
@@ -22,8 +21,7 @@ class Diagnosis:
     advice: str
 
 
-@dataclass(frozen=True)
-class CheckedRank:
+class CheckedRank(Struct, frozen=True):
     """One rank of a capture.
 
     Args:
@@ -47,8 +45,7 @@ class CheckedRank:
     clock: Mapping[str, str | int | float | None] | None = None
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(Struct, frozen=True):
     """The result of a check.
 
     Args:
@@ -67,8 +64,7 @@ class Check:
         return all(diagnosis.severity is not Severity.ERROR for diagnosis in self.diagnoses)
 
 
-@dataclass(frozen=True)
-class Repair:
+class Repair(Struct, frozen=True):
     """Changes of a repaired Execution Trace.
 
     Args:
@@ -86,8 +82,7 @@ class Repair:
     left: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """Judgement of one rank by `check` and `link`.
 
     Args:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 
 class CollectiveType(str, Enum):
@@ -121,8 +121,7 @@ class Collective(Enum):
     BARRIER = "barrier"
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One row of the table.
 
     Args:

@@ -6,10 +6,11 @@ polars is imported where a table is turned into a frame.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     import polars as pl
@@ -31,8 +32,7 @@ class Kind(Enum):
     INTS = "list of integers"
 
 
-@dataclass(frozen=True, eq=False)
-class Column:
+class Column(Struct, frozen=True, eq=False):
     """One column of a table.
 
     Args:
@@ -48,8 +48,7 @@ class Column:
     keys: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+class Table(Struct, frozen=True, eq=False, dict=True):
     """A table: its name, what one row is, and its columns in order."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from tracebraid.model import notebook
 
@@ -76,8 +77,7 @@ class OrphanReason(str, Enum):
     """Device event: its call lies outside any op."""
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(Struct, frozen=True):
     """Number of linked items out of `total`, and number by method."""
 
     total: int
@@ -90,8 +90,7 @@ class Count:
         return self.linked / self.total if self.total else 1.0
 
 
-@dataclass(frozen=True)
-class Orphans:
+class Orphans(Struct, frozen=True):
     """Orphans with one reason.
 
     Args:
@@ -105,8 +104,7 @@ class Orphans:
     count: int
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """Ledger of one rank's links.
 
     Args:

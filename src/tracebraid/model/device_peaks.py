@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import Enum
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.category import Role, Work, categories_of
@@ -38,8 +38,7 @@ class Precision(Enum):
     VECTOR = "vector"
 
 
-@dataclass(frozen=True)
-class DevicePeaks:
+class DevicePeaks(Struct, frozen=True):
     """The peaks of a device, without structured sparsity.
 
     Args:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model import notebook
@@ -28,8 +31,7 @@ RankWork: TypeAlias = Callable[[RankFiles, Progress | None], T]
 """Function that reads a rank and answers; without side effects except new files, as it may run in another process."""
 
 
-@dataclass(frozen=True)
-class RankCost:
+class RankCost(Struct, frozen=True):
     """Estimated cost of the work on a rank, by which an engine chooses how many ranks run at once, and where.
 
     Args:
@@ -54,8 +56,7 @@ class ScalableWork(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class LoadingWork:
+class LoadingWork(Struct, frozen=True, eq=False):
     """Work whose cost is that of opening ranks.
 
     Args:
@@ -75,8 +76,7 @@ class LoadingWork:
         return replace(self, load=self.load.with_processes(processes))
 
 
-@dataclass(frozen=True, eq=False)
-class Outcome(Generic[T]):
+class Outcome(Struct, Generic[T], frozen=True, eq=False):
     """Outcome of the work on a rank: an answer or an error.
 
     Args:
@@ -109,8 +109,7 @@ class Engine(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class InProcess:
+class InProcess(Struct, frozen=True):
     """Runs the work here, rank by rank; each is done when its outcome is asked for."""
 
     def outcomes(
@@ -163,8 +162,7 @@ Load: TypeAlias = Callable[[RankFiles, Progress | None], LinkedTrace]
 """Opens a rank: reads its Kineto trace, and reports its progress. It may be pickled by cloudpickle."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Answered(Generic[T]):
+class _Answered(Struct, Generic[T], frozen=True, eq=False):
     """Answer of a rank, the rank that its trace states, and findings; no value if another file is of that rank."""
 
     rank: int
@@ -173,8 +171,7 @@ class _Answered(Generic[T]):
     findings: tuple[Finding, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class _Ask(LoadingWork, Generic[T]):
+class _Ask(LoadingWork, Generic[T], frozen=True):
     """Opens a rank and answers a question about it; run by an engine.
 
     A trace that states the rank of another file is skipped: files that the question writes for it would replace those
@@ -444,7 +441,7 @@ class Job:
         Raises:
             InputError: a file cannot be read, or two traces state the same rank; see `Unreadable`.
         """
-        here = replace(self, engine=InProcess(), has_answers=False)
+        here = dataclasses.replace(self, engine=InProcess(), has_answers=False)
         yield from here.each(_itself)
 
     def ask(self, *questions: Callable[[LinkedTrace], pl.DataFrame]) -> tuple[pl.DataFrame, ...]:
@@ -550,14 +547,14 @@ class Job:
         """
         if rank is None:
             return self
-        return replace(self, files=(self._files_of(rank),), _derived=KeptValues())
+        return dataclasses.replace(self, files=(self._files_of(rank),), _derived=KeptValues())
 
     def with_progress(self, begin: float, end: float) -> Job:
         """Return the same job for one of several passes, which reports its progress from `begin` to `end`."""
         report = self.progress
         if report is None:
             return self
-        return replace(self, progress=lambda share: report(begin + share * (end - begin)))
+        return dataclasses.replace(self, progress=lambda share: report(begin + share * (end - begin)))
 
     def sql(self, query: str, **options: Any) -> pl.DataFrame:
         """Run an SQL query over the tables of all ranks, see `tracebraid.sql`.
@@ -594,7 +591,7 @@ class Job:
         Args:
             name: the name of the annotation, see `LinkedTrace.with_annotation`.
         """
-        return replace(self, annotation=name, _kept={}, _taken={}, _derived=KeptValues())
+        return dataclasses.replace(self, annotation=name, _kept={}, _taken={}, _derived=KeptValues())
 
     def check_rank(self, rank: int) -> None:
         """Check that a rank can be opened; nothing is read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model import notebook
@@ -18,8 +19,7 @@ MISSING_PARENT = "tracebraid_missing_parent"
 """The attribute that a capture gives to a node whose parent was never written: the id of that parent."""
 
 
-@dataclass(frozen=True)
-class TensorGraph:
+class TensorGraph(Struct, frozen=True):
     """Tensor nodes, their uses, and the edges through them.
 
     Args:

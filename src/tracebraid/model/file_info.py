@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from tracebraid.model.finding import Finding
 
@@ -18,8 +19,7 @@ class DeviceSource(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class FileInfo:
+class FileInfo(Struct, frozen=True):
     """Description of a trace file.
 
     Args:

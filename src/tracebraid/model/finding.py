@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from tracebraid.model.coverage import ChoiceReason, OrphanReason
 from tracebraid.model.finding_code import MATCHED_BY_ALIGNMENT, RANKS_SELECTED, UNKNOWN_OF_OTHERS, FindingCode
@@ -343,8 +344,7 @@ def _words(value: object) -> object:
     return ORPHAN_REASONS[value] if isinstance(value, OrphanReason) else value
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """Loss of events or nodes of a file.
 
     Args:
@@ -373,8 +373,7 @@ class Loss:
         return f"lost: {count}" + (f", {self.skipped_bytes:,} bytes skipped" if self.skipped_bytes else "")
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """A problem in the input, and its handling.
 
     Args:
@@ -391,7 +390,11 @@ class Finding:
     where: str = ""
     count: int = 1
     loss: Loss | None = None
-    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        """Findings are told apart without their details, which need not be hashable."""
+        return hash((self.code, self.path, self.where, self.count, self.loss))
 
     @classmethod
     def of(
@@ -419,8 +422,7 @@ class Finding:
         return f"{location + ': ' if location else ''}{self.message}{times}{lost}"
 
 
-@dataclass(frozen=True)
-class Issue:
+class Issue(Struct, frozen=True):
     """Something wrong at one place.
 
     Args:
@@ -433,7 +435,11 @@ class Issue:
     code: FindingCode
     byte: int
     loss: Loss | None = None
-    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        """See `model.finding.Finding`."""
+        return hash((self.code, self.byte, self.loss))
 
     @classmethod
     def of(cls, code: FindingCode, byte: int, loss: Loss | None = None, **details: object) -> Issue:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, TypeAlias
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.errors import InputError
 from tracebraid.model.analysis import Need
@@ -57,8 +57,7 @@ class Gap(Enum):
         return gap
 
 
-@dataclass(frozen=True)
-class FoundGap:
+class FoundGap(Struct, frozen=True):
     """A gap of a rank.
 
     Args:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from enum import Enum, IntEnum
 from typing import cast
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import asdict, astuple, replace
 from numpy.typing import NDArray
 
 from tracebraid.model import notebook
@@ -29,8 +30,7 @@ from tracebraid.model.schema.links import GRAPH_STEPS, LATENCIES
 from tracebraid.model.step import PROFILER_STEP
 
 
-@dataclass(frozen=True)
-class Where:
+class Where(Struct, frozen=True):
     """Selection of activities that match all given criteria; None matches any.
 
     Each is a list with commas. Names are patterns, in which `*` stands for any text and `?` for a character, or a
@@ -71,12 +71,10 @@ class Where:
     @property
     def given(self) -> dict[str, str]:
         """The keys that are given, and their values."""
-        values = {key.name: getattr(self, key.name) for key in fields(self)}
-        return {key: value for key, value in values.items() if value is not None}
+        return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """A change: what is done, and to which activities.
 
     Args:
@@ -215,8 +213,7 @@ class Track(Enum):
     """Streams."""
 
 
-@dataclass(frozen=True)
-class ReplayError:
+class ReplayError(Struct, frozen=True):
     """Error of step times replayed with modelled latencies, against the measured ones.
 
     Args:
@@ -239,8 +236,7 @@ class ReplayError:
     modelled_share: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class CriticalPath:
+class CriticalPath(Struct, frozen=True, eq=False):
     """The critical path of each step.
 
     Args:
@@ -296,8 +292,7 @@ _Ints = NDArray[np.int64]
 _Codes = NDArray[np.uint8]
 
 
-@dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(Struct, frozen=True, eq=False):
     """Starts and ends of activities, in an order in which each comes after all that it waits for.
 
     Args:
@@ -319,8 +314,7 @@ class Moments:
         return len(self.activity)
 
 
-@dataclass(frozen=True, eq=False)
-class Edges:
+class Edges(Struct, frozen=True, eq=False):
     """Dependencies of moments: the edges of moment `i` are those from `first[i]` up to `first[i + 1]`.
 
     Args:
@@ -341,8 +335,7 @@ class Edges:
         return len(self.before)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DependencyGraph:
+class DependencyGraph(Struct, frozen=True, eq=False):
     """Dependencies between the activities of a job.
 
     The time of a moment is the latest of its edges, the time of the moment before plus the edge's work, plus its
@@ -419,8 +412,7 @@ def moment(activity: _Ints, point: int | _Ints) -> _Ints:
     return 2 * activity + point
 
 
-@dataclass(frozen=True, eq=False)
-class EdgeList:
+class EdgeList(Struct, frozen=True, eq=False):
     """Edges in any order; each array has one entry per edge.
 
     Args:
@@ -442,7 +434,7 @@ class EdgeList:
 
     def __getitem__(self, rows: NDArray[np.bool_] | _Ints | slice) -> EdgeList:
         """Some of the edges."""
-        return EdgeList(*(getattr(self, entry.name)[rows] for entry in fields(self)))
+        return EdgeList(*(column[rows] for column in astuple(self)))
 
     @staticmethod
     def of(before: _Ints, after: _Ints, kind: int, activity: _Ints, work_ns: _Ints | None = None) -> EdgeList:
@@ -453,9 +445,7 @@ class EdgeList:
     @staticmethod
     def joined(parts: list[EdgeList]) -> EdgeList:
         """All edges of several lists, one behind the other."""
-        return EdgeList(
-            *(np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(EdgeList))
-        )
+        return EdgeList(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))
 
     def packed(self) -> EdgeList:
         """The same edges, with numbers of 32 bits instead of 64."""
@@ -465,8 +455,7 @@ class EdgeList:
         return EdgeList(before, after, self.work_ns, self.kind, activity)
 
 
-@dataclass(frozen=True, eq=False)
-class RankGraph:
+class RankGraph(Struct, frozen=True, eq=False):
     """One rank's activities, and the edges between their moments; holds nothing of the linked trace.
 
     Args:
@@ -540,8 +529,7 @@ class WhatIfNote(Enum):
     """The step does not get shorter: the changed work is not on its critical path."""
 
 
-@dataclass(frozen=True)
-class Unrecorded:
+class Unrecorded(Struct, frozen=True):
     """Effect of changes on the step as it is where nothing is recorded.
 
     Args:
@@ -561,8 +549,7 @@ class Unrecorded:
     factor: float = 1.0
 
 
-@dataclass(frozen=True, eq=False)
-class WhatIf:
+class WhatIf(Struct, frozen=True, eq=False):
     """Effect of changes.
 
     Args:

@@ -7,11 +7,11 @@ launched the kernel, then the kernel's own name. The tables of rules are `model.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.category import Role, categories_of
 from tracebraid.model.device_peaks import COMMUNICATION, MEMORY, WAIT
@@ -65,8 +65,7 @@ class RuleSubject(Enum):
     """The kernel's name up to its template arguments and parameters."""
 
 
-@dataclass(frozen=True)
-class FamilyRule:
+class FamilyRule(Struct, frozen=True):
     """One row of the table.
 
     Args:

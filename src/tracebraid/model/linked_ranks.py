@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import TypeAlias, TypeVar
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.finding import Finding
 from tracebraid.model.linked_trace import LinkedTrace
@@ -32,8 +33,7 @@ def gather_of(linked: LinkedTrace, gather: Gather) -> pl.DataFrame:
     return gather(linked) if key is None else linked.answered(key, gather)
 
 
-@dataclass(frozen=True, eq=False)
-class RankParts:
+class RankParts(Struct, frozen=True, eq=False):
     """Data of a rank that is kept when its linked trace is released.
 
     Args:
@@ -44,7 +44,7 @@ class RankParts:
 
     facts: pl.DataFrame
     members: pl.DataFrame
-    gathered: Mapping[Gather, pl.DataFrame] = field(default_factory=dict)
+    gathered: Mapping[Gather, pl.DataFrame] = {}
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from tracebraid.model import notebook
 from tracebraid.model.analysis import Need
@@ -27,8 +29,7 @@ from tracebraid.model.timeline import Timeline
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, eq=False)
-class StageFindings:
+class StageFindings(Struct, frozen=True, eq=False):
     """Findings while a stage was computed.
 
     Args:
@@ -40,8 +41,7 @@ class StageFindings:
     findings: Stage[tuple[Finding, ...]]
 
 
-@dataclass(frozen=True, eq=False)
-class LinkStages:
+class LinkStages(Struct, frozen=True, eq=False):
     """Computation of each part of a `LinkedTrace`, made by linking; each calls those that it needs.
 
     Args:
@@ -286,5 +286,5 @@ class LinkedTrace:
         return notebook.shown("Linked trace", notebook.facts_html(facts), parts)
 
     def _named_stages(self) -> dict[str, Stage[Any]]:
-        found = {member.name: getattr(self.stages, member.name) for member in fields(self.stages)}
+        found = asdict(self.stages)
         return {name: stage for name, stage in found.items() if isinstance(stage, Stage)}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.coverage import ChoiceReason
@@ -18,8 +18,7 @@ BEST = "best"
 MEDIAN = "median"
 
 
-@dataclass(frozen=True)
-class Matching:
+class Matching(Struct, frozen=True):
     """Options of matching.
 
     Args:
@@ -51,8 +50,7 @@ class Matching:
         return self.annotation is not None or self.iteration != BEST
 
 
-@dataclass(frozen=True)
-class ChosenIterations:
+class ChosenIterations(Struct, frozen=True):
     """Matched iterations of the longer trace.
 
     Args:
@@ -78,11 +76,10 @@ class ChosenIterations:
     def __str__(self) -> str:
         """Describe the iterations and the reason in a sentence."""
         names = self.first if self.first == self.last else f"{self.first} to {self.last}"
-        return CHOICE_SENTENCES[self.reason].format(**vars(self), names=names)
+        return CHOICE_SENTENCES[self.reason].format(**asdict(self), names=names)
 
 
-@dataclass(frozen=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """Match of an Execution Trace and a Kineto trace without ids.
 
     Args:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.model.collectives import Subject, rule_of
@@ -25,8 +25,7 @@ from tracebraid.model.timeline import Timeline
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class OpTree:
+class OpTree(Struct, frozen=True, dict=True):
     """The host events of a tree, each with the op that encloses it.
 
     Args:
@@ -144,8 +143,7 @@ PROVEN_WRONG = (Verdict.MISSING, Verdict.REFUTED, Verdict.SKIPPED)
 """Verdicts that prove that a node's parent is not its caller, but the nearer op is."""
 
 
-@dataclass(frozen=True)
-class JudgedParent:
+class JudgedParent(Struct, frozen=True):
     """A linked node whose parent differs from the op that encloses it.
 
     Args:
@@ -183,8 +181,7 @@ class _Node(NamedTuple):
     is_root: bool
 
 
-@dataclass(frozen=True)
-class _Evidence:
+class _Evidence(Struct, frozen=True, dict=True):
     """Both traces, as far as parents are concerned.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from enum import Enum
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.expressions import as_text
@@ -46,8 +46,7 @@ class Contradiction(str, Enum):
     DEVICES = "devices"
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Struct, frozen=True):
     """Process of a trace as far as the trace describes it; unknown values are None or empty.
 
     Args:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from statistics import NormalDist
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.model import notebook
 from tracebraid.model.analysis import Family, Need
@@ -59,15 +59,10 @@ class Removal(Enum):
     """The saved part of the device event from its start, and the call that issued it."""
 
 
-@dataclass(frozen=True)
-class AnyDetector:
-    """Finds what could be saved.
+class DetectorOptions(Struct, frozen=True, kw_only=True):
+    """What is known of a detector's items.
 
     Args:
-        name: its code, in kebab case: `item-sync`; stable, for programs.
-        title: the problem in a few words.
-        change: the change that fixes it.
-        detect: returns rows of `EVIDENCE`, on the ranks' own clocks.
         apart: columns of `EVIDENCE` that make its occurrences several items; else all of them are one.
         generality: 0: it names a cause; 1: it says where the time goes, 2: only which rank it is. Of detectors that
             find the same time the one with the least knows most of its cause.
@@ -78,20 +73,31 @@ class AnyDetector:
             of a device, a wait for another rank, time between two events).
     """
 
+    apart: tuple[str, ...] = ()
+    generality: int = 0
+    explains: tuple[str, ...] = ()
+    change_on: Callable[[Collection[str]], str] | None = None
+    change_with: tuple[tuple[Wrapper, str], ...] = ()
+    removes: Removal | None = None
+
+
+class AnyDetector(DetectorOptions, frozen=True):
+    """Finds what could be saved.
+
+    Args:
+        name: its code, in kebab case: `item-sync`; stable, for programs.
+        title: the problem in a few words.
+        change: the change that fixes it.
+        detect: returns rows of `EVIDENCE`, on the ranks' own clocks.
+    """
+
     name: str
     title: str
     change: str
     detect: Callable[..., pl.DataFrame]
-    apart: tuple[str, ...] = field(default=(), kw_only=True)
-    generality: int = field(default=0, kw_only=True)
-    explains: tuple[str, ...] = field(default=(), kw_only=True)
-    change_on: Callable[[Collection[str]], str] | None = field(default=None, kw_only=True)
-    change_with: tuple[tuple[Wrapper, str], ...] = field(default=(), kw_only=True)
-    removes: Removal | None = field(default=None, kw_only=True)
 
 
-@dataclass(frozen=True)
-class Detector(AnyDetector):
+class Detector(AnyDetector, frozen=True):
     """Finds an anti-pattern in a rank: `detect` takes a linked trace.
 
     Args:
@@ -101,8 +107,7 @@ class Detector(AnyDetector):
     needs: tuple[Need, ...] = ()
 
 
-@dataclass(frozen=True)
-class JobDetector(AnyDetector):
+class JobDetector(AnyDetector, frozen=True):
     """Finds an anti-pattern between ranks: `detect` takes the linked ranks.
 
     Args:
@@ -112,16 +117,14 @@ class JobDetector(AnyDetector):
     gathers: tuple[Gather, ...] = ()
 
 
-@dataclass(frozen=True)
-class PathDetector(AnyDetector):
+class PathDetector(AnyDetector, frozen=True):
     """Finds on the critical path what makes steps long.
 
     `detect` takes the dependency graph and the segments of its critical paths (`PATH_SEGMENTS`).
     """
 
 
-@dataclass(frozen=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """Memory of a rank that grows in each step.
 
     Args:
@@ -137,8 +140,7 @@ class Growth:
     op: str = ""
 
 
-@dataclass(frozen=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """Share of device time bound by a limit.
 
     Args:
@@ -154,8 +156,7 @@ class Limit:
     known: float
 
 
-@dataclass(frozen=True)
-class Transfers:
+class Transfers(Struct, frozen=True):
     """Bandwidth of collectives.
 
     Args:
@@ -167,8 +168,7 @@ class Transfers:
     world_size: int | None
 
 
-@dataclass(frozen=True, eq=False)
-class Advice:
+class Advice(Struct, frozen=True, eq=False):
     """Possible savings, largest first.
 
     Args:
@@ -417,8 +417,7 @@ class CautionCode(Enum):
         return member
 
 
-@dataclass(frozen=True)
-class Caution:
+class Caution(Struct, frozen=True):
     """Caution about a comparison.
 
     Args:
@@ -427,7 +426,11 @@ class Caution:
     """
 
     code: CautionCode
-    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        """Without the details, which need not be hashable."""
+        return hash(self.code)
 
     @property
     def sentence(self) -> str:
@@ -436,8 +439,7 @@ class Caution:
         return template.format_map(dict(self.details))
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(Struct, frozen=True, eq=False):
     """Difference of run b from run a.
 
     Args:
@@ -614,8 +616,7 @@ VALUES = Table(
 )
 
 
-@dataclass(frozen=True)
-class MetricOptions:
+class MetricOptions(Struct, frozen=True):
     """Options of metrics.
 
     Args:
@@ -629,8 +630,7 @@ class MetricOptions:
     peak_bandwidth: float | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Metric:
+class Metric(Struct, frozen=True, eq=False):
     """A scalar of each rank and of the whole job.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 
@@ -18,8 +19,7 @@ def claimed_twice(path: str, rank: int) -> InputError:
     return InputError(path, problem, "Keep the traces of each rank once")
 
 
-@dataclass(frozen=True)
-class RankFiles:
+class RankFiles(Struct, frozen=True):
     """The files of one rank.
 
     Args:
@@ -59,8 +59,7 @@ class RanksDone(float):
         return RanksDone, (float(self), self.done, self.ranks)
 
 
-@dataclass(frozen=True)
-class GroupOfRank:
+class GroupOfRank(Struct, frozen=True):
     """A process group that a rank is a member of.
 
     Args:
@@ -72,8 +71,7 @@ class GroupOfRank:
     ranks: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class RankOrigin:
+class RankOrigin(Struct, frozen=True):
     """Origin of a rank: host and groups.
 
     Args:
@@ -87,8 +85,7 @@ class RankOrigin:
     groups: tuple[GroupOfRank, ...] = ()
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A file that a rank was read from.
 
     Args:

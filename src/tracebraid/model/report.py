@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.model import notebook
 from tracebraid.model.analysis import Answer, Need
@@ -83,8 +83,7 @@ class ChartKind(Enum):
     FLAME = "flame"
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Short facts, each with its label.
 
     Args:
@@ -94,8 +93,7 @@ class Facts:
     rows: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Key results in a few sentences.
 
     Args:
@@ -105,8 +103,7 @@ class Verdict:
     lines: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Card:
+class Card(Struct, frozen=True):
     """Something to change.
 
     Args:
@@ -126,15 +123,13 @@ class Card:
     is_drawn: bool = True
 
 
-@dataclass(frozen=True)
-class Cards:
+class Cards(Struct, frozen=True):
     """Cards beside each other, the most important first."""
 
     cards: Sequence[Card]
 
 
-@dataclass(frozen=True)
-class Note:
+class Note(Struct, frozen=True):
     """A sentence or more.
 
     Args:
@@ -148,8 +143,7 @@ class Note:
     code: str = ""
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """Missing data, shown instead of an empty chart.
 
     Args:
@@ -170,8 +164,7 @@ class Missing:
         return cls(title, need.missing, need.capture, str(need.value))
 
 
-@dataclass(frozen=True, eq=False)
-class DataTable:
+class DataTable(Struct, frozen=True, eq=False):
     """A table.
 
     Args:
@@ -197,8 +190,7 @@ class DataTable:
     starts: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
-class Chart:
+class Chart(Struct, frozen=True, eq=False):
     """A chart, and the table that says the same.
 
     Args:
@@ -225,8 +217,7 @@ class Chart:
 Part: TypeAlias = Verdict | Cards | Facts | Note | Missing | DataTable | Chart
 
 
-@dataclass(frozen=True, eq=False)
-class Section:
+class Section(Struct, frozen=True, eq=False):
     """A section of a report.
 
     Args:
@@ -244,8 +235,7 @@ class Section:
     folds: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class Report:
+class Report(Struct, frozen=True, eq=False):
     """A report of a run, or of a comparison.
 
     Args:
@@ -267,8 +257,7 @@ class Report:
         return notebook.shown(self.title, sections)
 
 
-@dataclass(frozen=True, eq=False)
-class RunResults:
+class RunResults(Struct, frozen=True, eq=False):
     """The results of a run.
 
     Args:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model import notebook
 from tracebraid.model.answers.serving import SERVING_CAPACITY, SERVING_RATES
@@ -38,8 +38,7 @@ class ServingNote(Enum):
     """All outputs have the mean length of those in the trace, whose distribution is unknown."""
 
 
-@dataclass(frozen=True)
-class StepFit:
+class StepFit(Struct, frozen=True):
     """Coefficients of a step's time, in ns, and what they rest on.
 
     Args:
@@ -63,8 +62,7 @@ class StepFit:
     left_out: int
 
 
-@dataclass(frozen=True, eq=False)
-class Serving:
+class Serving(Struct, frozen=True, eq=False):
     """A server under load.
 
     Args:

@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import astuple
 
 T = TypeVar("T")
 
@@ -111,6 +113,8 @@ def size_of(value: object) -> int:
         return int(value.estimated_size())
     if isinstance(value, np.ndarray):
         return value.nbytes
+    if isinstance(value, Struct):
+        return sum(map(size_of, astuple(value)))
     if is_dataclass(value):
         return sum(size_of(getattr(value, member.name)) for member in fields(value))
     if isinstance(value, dict):

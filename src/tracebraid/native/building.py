@@ -14,8 +14,9 @@ import sysconfig
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tracebraid import clock
 from tracebraid.child_process.start import child_environment
@@ -35,8 +36,7 @@ _BUILDING = "building-"
 """Prefix of build folders."""
 
 
-@dataclass(frozen=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """A library, as messages name it.
 
     Args:

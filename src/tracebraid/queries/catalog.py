@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from tracebraid.model.column import Column, Kind, Table
 
@@ -27,8 +28,7 @@ class SqlSchema(Enum):
     """Answers by step; these are always named in full."""
 
 
-@dataclass(frozen=True, eq=False)
-class SourceTable:
+class SourceTable(Struct, frozen=True, eq=False):
     """A table that is read, or computed.
 
     Args:
@@ -59,8 +59,7 @@ class SourceTable:
         return self.table.doc
 
 
-@dataclass(frozen=True)
-class Join:
+class Join(Struct, frozen=True):
     """A join of a view, used if a column of it is needed.
 
     Args:
@@ -72,8 +71,7 @@ class Join:
     after: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class ViewColumn:
+class ViewColumn(Struct, frozen=True):
     """A column of a view.
 
     Args:
@@ -87,8 +85,7 @@ class ViewColumn:
     expression: str
 
 
-@dataclass(frozen=True, eq=False)
-class View:
+class View(Struct, frozen=True, eq=False):
     """A view that joins tables, in the schema `main`.
 
     Args:
@@ -138,8 +135,7 @@ class View:
 Viewable = SourceTable | View
 
 
-@dataclass(frozen=True)
-class Macro:
+class Macro(Struct, frozen=True):
     """A function of SQL.
 
     Args:
@@ -162,8 +158,7 @@ class Macro:
         return f"{self.name}({', '.join(self.parameters)})"
 
 
-@dataclass(frozen=True, eq=False)
-class Catalog:
+class Catalog(Struct, frozen=True, eq=False, dict=True):
     """Catalog of tables, views and macros of queries.
 
     Args:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.child_process.worker import Worker, signal_name
 from tracebraid.errors import EngineError, QueryError
@@ -24,8 +24,7 @@ _SPILL_BYTES = 64 * 2**30
 """Default limit of spilled data: 16 times the memory."""
 
 
-@dataclass(frozen=True)
-class QueryLimits:
+class QueryLimits(Struct, frozen=True):
     """Resource limits of a query.
 
     Args:
@@ -180,8 +179,7 @@ def _macro(macro: Macro) -> str:
     return f"CREATE MACRO main.{macro.name}({', '.join(macro.parameters)}) {as_what} {macro.body}"
 
 
-@dataclass(frozen=True, eq=False)
-class CheckedQuery:
+class CheckedQuery(Struct, frozen=True, eq=False):
     """A valid query and its dependencies.
 
     Args:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from tracebraid.errors import QueryError
 from tracebraid.queries.catalog import Catalog, SourceTable, View, Viewable
@@ -124,8 +125,7 @@ _LIKENESS = 0.6
 """Minimum similarity of a suggested name, 0 to 1: the default of difflib."""
 
 
-@dataclass(frozen=True)
-class _Use:
+class _Use(Struct, frozen=True):
     """Use of a name in a query, with its position.
 
     Args:
@@ -141,8 +141,7 @@ class _Use:
     is_qualified: bool = False
 
 
-@dataclass(frozen=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """What a query names.
 
     Args:
@@ -158,8 +157,7 @@ class Statement:
     words: frozenset[str] | None
 
 
-@dataclass(frozen=True, eq=False)
-class Named:
+class Named(Struct, frozen=True, eq=False):
     """Part of a catalog that a query needs.
 
     Args:

@@ -12,8 +12,9 @@ import tempfile
 import warnings
 import weakref
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from tracebraid.errors import CaptureWarning, OutputError
 from tracebraid.files import errors_named_as, keep_broken, part_beside, write_whole, writing

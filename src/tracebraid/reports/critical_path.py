@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
 from typing import Any
 
 import polars as pl
+from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import reduce
 from operator import add
+
+from msgspec.structs import replace
 
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode

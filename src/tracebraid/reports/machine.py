@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
 import polars as pl
+from msgspec.structs import asdict
 
 from tracebraid.model.coverage import Count, Coverage
 from tracebraid.model.file_info import FileInfo

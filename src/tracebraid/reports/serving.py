@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any
 
 import polars as pl
+from msgspec.structs import asdict
 from rich.table import Table
 from rich.text import Text
 

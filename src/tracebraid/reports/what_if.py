@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import polars as pl
+from msgspec.structs import asdict
 from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text

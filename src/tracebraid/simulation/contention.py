@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind
@@ -37,8 +38,7 @@ _SAME = 0.01
 """Change of a share of threads without a core that does not count as one."""
 
 
-@dataclass(frozen=True, eq=False)
-class Contention:
+class Contention(Struct, frozen=True, eq=False):
     """Slowdown of ops by sharing cores.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.model.capture_facts import OP_WEIGHT
@@ -18,8 +18,7 @@ from tracebraid.simulation.replay import replay, step_moments
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Lanes:
+class Lanes(Struct, frozen=True, eq=False):
     """The lanes of a graph.
 
     Args:
@@ -104,8 +103,7 @@ _COLUMNS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Intervals:
+class Intervals(Struct, frozen=True, eq=False):
     """Intervals of threads; each array has an entry for each.
 
     Args:
@@ -272,8 +270,7 @@ NOT_WAITED_FOR = -(2**62)
 """Work of an edge that no moment waits for: a replay's times begin at 0."""
 
 
-@dataclass(frozen=True, eq=False)
-class Changes:
+class Changes(Struct, frozen=True, eq=False):
     """Removed work, by item.
 
     Args:
@@ -299,8 +296,7 @@ class Changes:
         return not _rows(self.edges, item).is_empty()
 
 
-@dataclass(frozen=True, eq=False)
-class Cuts:
+class Cuts(Struct, frozen=True, eq=False):
     """Removal of each item.
 
     Args:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.model.column import Column, Kind, Table
@@ -94,8 +95,7 @@ class InterferenceData(Enum):
     """Kernels run beside communication, but none is clearly slower: not modelled."""
 
 
-@dataclass(frozen=True, eq=False)
-class Interference:
+class Interference(Struct, frozen=True, eq=False):
     """Slowdown of kernels beside communication.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.model.column import Column, Kind, Table
@@ -40,8 +40,7 @@ _FEWEST_STEPS = 4
 """Steps below which predictions of one from the others say nothing."""
 
 
-@dataclass(frozen=True, eq=False)
-class StepGains:
+class StepGains(Struct, frozen=True, eq=False):
     """Times of the job's steps in ns.
 
     Args:
@@ -67,8 +66,7 @@ class StepGains:
         return self.before_ns - self.after_ns
 
 
-@dataclass(frozen=True, eq=False)
-class GainInterval:
+class GainInterval(Struct, frozen=True, eq=False):
     """Interval of the mean gain of a step, in ns.
 
     Args:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.analysis.time.breakdown import first_start_of_job
@@ -60,8 +61,7 @@ class Evidence(IntEnum):
     """Its own step: there is no other step. The mean of all that are alike."""
 
 
-@dataclass(frozen=True, eq=False)
-class UsualResiduals:
+class UsualResiduals(Struct, frozen=True, eq=False):
     """Usual residual of each moment.
 
     Args:
@@ -108,8 +108,7 @@ def _of_other_steps(keys: _Keys, residual_ns: _Ints, waits: _Bools) -> UsualResi
     return UsualResiduals(usual, evidence)
 
 
-@dataclass(frozen=True, eq=False)
-class _Keys:
+class _Keys(Struct, frozen=True, eq=False):
     """Numbers that like moments share; `step` is -1 for moments in none."""
 
     step: _Ints
@@ -302,8 +301,7 @@ def replay(first: _Ints, before: NDArray[np.int32], work_ns: _Ints, residual_ns:
 _NEVER = np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True, eq=False)
-class StepMoments:
+class StepMoments(Struct, frozen=True, eq=False):
     """The moments between which steps lie: an entry for each row of `GRAPH_STEPS`.
 
     Args:
@@ -338,8 +336,7 @@ class StepMoments:
         return replace(self, start=start, host_end=host, device_end=device)
 
 
-@dataclass(frozen=True, eq=False)
-class StepTimes:
+class StepTimes(Struct, frozen=True, eq=False):
     """Times of steps in ns; the axes before the last are those of the scenarios.
 
     Args:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.efficiency.operands import Operands, Tensor, UnknownOperandError
@@ -78,8 +78,7 @@ _DOUBT = {
 """Half width of the interval as a share of the change of time, at least: chosen, not measured."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """An op and the shapes of its inputs.
 
     Args:
@@ -148,8 +147,7 @@ def _shape(sizes: object) -> Shape | tuple[Shape, ...] | None:
     return tuple(each for each in shapes if each is not None and not is_list(each)) or None
 
 
-@dataclass(frozen=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """Work of an op: FLOPs and bytes, of elements of 4 bytes."""
 
     flops: float
@@ -187,8 +185,7 @@ def _convolution(call: Call, given: float) -> Amount:
     return Amount(2.0 * x[0] * prod(x[2:]) * prod(weight), given)
 
 
-@dataclass(frozen=True)
-class Scaled:
+class Scaled(Struct, frozen=True):
     """Time at the new amount over that at the old: predicted, lowest and highest."""
 
     factor: float
@@ -206,8 +203,7 @@ def doubtful(factor: float, basis: ShapeBasis, error: float = 0.0) -> Scaled:
     return Scaled(factor, max(factor - half, 0.0), factor + half, basis)
 
 
-@dataclass(frozen=True, eq=False)
-class Rates:
+class Rates(Struct, frozen=True, eq=False):
     """How the time of ops follows their amounts.
 
     Args:

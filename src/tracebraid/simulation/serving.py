@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import accumulate
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import polars.selectors as cs
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -43,8 +43,7 @@ _SATURATED = 20
 _LEAST_SATURATED = 400
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(Struct, frozen=True):
     """What arrives, and how the server takes it: the arguments of `tracebraid.serving`."""
 
     rates: Sequence[float] = ()
@@ -58,8 +57,7 @@ class Load:
     seed: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class _Requests:
+class _Requests(Struct, frozen=True, eq=False):
     """Requests in the order of their arrival; gaps have a mean of 1."""
 
     gaps: _Floats
@@ -67,8 +65,7 @@ class _Requests:
     outputs: list[int]
 
 
-@dataclass(frozen=True, eq=False)
-class _Server:
+class _Server(Struct, frozen=True, eq=False):
     """A server: its model, its limits, and its noise as running sums, of `noise[i]` and of `i * noise[i]`.
 
     `decode_ns` is that of the model, as a list: the simulation is loops over numbers of Python.
@@ -83,8 +80,7 @@ class _Server:
     prompt_noise: list[float]
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
+class _Run(Struct, frozen=True, eq=False):
     """A simulated run: moments of each request, in ns, and the time in which steps ran."""
 
     arrival: _Floats
@@ -155,8 +151,7 @@ def predict_serving(frame: pl.DataFrame, load: Load, path: str) -> Serving:
 # Lengths of prompts and outputs
 
 
-@dataclass(frozen=True, eq=False)
-class Lengths:
+class Lengths(Struct, frozen=True, eq=False):
     """Lengths that can be drawn: any of `values` alike, or with a geometric distribution of that mean.
 
     Args:

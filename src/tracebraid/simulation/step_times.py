@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import doubtful_steps
@@ -81,8 +82,7 @@ def _cached(names: pl.Series, pattern: re.Pattern[str]) -> pl.Series:
     return pl.Series("cached", [tokens[name] for name in names], dtype=pl.Float64)
 
 
-@dataclass(frozen=True, eq=False)
-class Steps:
+class Steps(Struct, frozen=True, eq=False):
     """Steps whose batch is known, in order.
 
     Args:
@@ -147,8 +147,7 @@ class Steps:
             yield ServingNote.CONTEXT_UNKNOWN
 
 
-@dataclass(frozen=True, eq=False)
-class StepModel:
+class StepModel(Struct, frozen=True, eq=False):
     """Time of a step by its batch.
 
     Args:

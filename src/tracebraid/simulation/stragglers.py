@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from tracebraid.model.answers.graph import StragglerMetric
@@ -30,8 +30,7 @@ _Ints = NDArray[np.int64]
 _OWN_WORK = (EdgeKind.HOST, EdgeKind.DEVICE, EdgeKind.TRANSFER)
 
 
-@dataclass(frozen=True, eq=False)
-class Operations:
+class Operations(Struct, frozen=True, eq=False):
     """Properties of a graph's activities, with an entry for each.
 
     Args:
@@ -187,8 +186,7 @@ SLOWEST_PERCENT = 3
 """Workers that count as the slowest, in percent, rounded up: as the paper has it."""
 
 
-@dataclass(frozen=True, eq=False)
-class StragglerMetrics:
+class StragglerMetrics(Struct, frozen=True, eq=False):
     """Slowdowns, and shares of the time lost to stragglers.
 
     Args:
@@ -214,8 +212,7 @@ class StragglerMetrics:
     slowest: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class _Engine:
+class _Engine(Struct, frozen=True, eq=False):
     """Replays of a graph."""
 
     graph: DependencyGraph

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from math import prod
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.model.expressions import as_text
@@ -59,8 +59,7 @@ class Phase(IntEnum):
     """Steps of the optimizer."""
 
 
-@dataclass(frozen=True, eq=False)
-class OuterOps:
+class OuterOps(Struct, frozen=True, eq=False):
     """Ops that no other op encloses, thread by thread in their order.
 
     Args:
@@ -92,8 +91,7 @@ class OuterOps:
         ]
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """Consecutive repetitions of a block of ops.
 
     Args:
@@ -114,8 +112,7 @@ class Run:
         return self.start + self.period * self.count
 
 
-@dataclass(frozen=True, eq=False)
-class Structure:
+class Structure(Struct, frozen=True, eq=False, dict=True):
     """The ops of a graph by their shapes.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.graph.latest_edges import latest_edges
@@ -25,8 +25,7 @@ _TOGETHER = 32
 """Scenarios that are computed together at most: the fastest on traces of 50 MB."""
 
 
-@dataclass(frozen=True, eq=False)
-class Scenarios:
+class Scenarios(Struct, frozen=True, eq=False):
     """Scale the work of edges for each scenario, rounded to ns.
 
     Args:
@@ -119,8 +118,7 @@ _LATENCIES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Partition:
+class Partition(Struct, frozen=True, eq=False):
     """Groups of edges that have none in common.
 
     Args:
@@ -221,8 +219,7 @@ DEFAULT_GROUPS = 300
 _GONE = (0.1, 0.5, 1.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Base:
+class _Base(Struct, frozen=True, eq=False):
     """A run as it was.
 
     Args:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from tracebraid.analysis.antipatterns.ranking import EVENT_COST_NS, LEAST_LEFT
@@ -53,8 +54,7 @@ _CLOSE = 0.002
 """Difference of times, as a share, at which a factor is found."""
 
 
-@dataclass(frozen=True, eq=False)
-class RecordedWork:
+class RecordedWork(Struct, frozen=True, eq=False):
     """Work of threads that recording takes.
 
     Args:
@@ -121,8 +121,10 @@ def _costs_of_events(
     rows = []
     for rank, of_rank in costs.items():
         further = _parts(of_rank.tensor, level)
-        for name in (entry.name for entry in fields(of_rank) if entry.name != "tensor"):
-            own = _parts(getattr(of_rank, name), level)
+        for name, cost in asdict(of_rank).items():
+            if name == "tensor":
+                continue
+            own = _parts(cost, level)
             rows.append((rank, name, *own, *(further if name == "op" else (0.0, 0.0))))
     columns = ["rank", "kind", "inside", "outside", "further_inside", "further_outside"]
     types = dict(zip(columns, [pl.Int64, pl.String, *[pl.Float64] * 4], strict=True))
@@ -172,8 +174,7 @@ def _between_marks(graph: DependencyGraph, threads: _Ints, costs: Mapping[int, o
     return np.array(found, dtype=np.int64)
 
 
-@dataclass(frozen=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """Factor of the measured costs with which the step is as long as the unrecorded steps.
 
     Args:
@@ -263,8 +264,7 @@ _HALVINGS = 16
 """Of the range of costs."""
 
 
-@dataclass(frozen=True, eq=False)
-class UnrecordedJob:
+class UnrecordedJob(Struct, frozen=True, eq=False):
     """A job with devices as it runs where nothing is recorded.
 
     Args:

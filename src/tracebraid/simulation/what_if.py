@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -60,16 +61,14 @@ _OVERLAP = {
 """Notes if a change alters the kernels that run beside communication."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Outcome:
+class _Outcome(Struct, frozen=True, eq=False):
     """Times of steps in ns: of the job, and of each row of `GRAPH_STEPS`."""
 
     job: _Ints
     ranks: _Ints
 
 
-@dataclass(frozen=True, eq=False)
-class _Sharing:
+class _Sharing(Struct, frozen=True, eq=False):
     """What kernels and ops share, and what that costs them, as the trace shows it."""
 
     interference: Interference
@@ -170,8 +169,7 @@ def _evened(graph: DependencyGraph, changed_graph: DependencyGraph) -> Dependenc
     return replace(graph, edges=replace(edges, work_ns=work.astype(np.int64)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Bare:
+class _Bare(Struct, frozen=True, eq=False):
     """Steps without recording.
 
     Args:

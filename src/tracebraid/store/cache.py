@@ -19,8 +19,9 @@ import stat
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.files import probe_folder, write_whole, writing
@@ -57,8 +58,7 @@ class UntrustedCacheError(Exception):
         super().__init__(case.value)
 
 
-@dataclass(frozen=True)
-class Cache:
+class Cache(Struct, frozen=True):
     """A cache that this user may trust.
 
     Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import astuple, fields
 from enum import Enum
 from typing import Any
+
+from msgspec.structs import asdict, astuple
 
 from tracebraid.errors import (
     ArgumentError,
@@ -74,7 +75,7 @@ def to_builtin(value: object) -> object:
     if isinstance(value, Enum) and type(value).__name__ in _CODES:
         return {_KIND: type(value).__name__, _VALUE: value.value}
     if isinstance(value, ChosenIterations):
-        members = {field.name: to_builtin(getattr(value, field.name)) for field in fields(value)}
+        members = {name: to_builtin(member) for name, member in asdict(value).items()}
         return {_KIND: ChosenIterations.__name__, _VALUE: members}
     if isinstance(value, tuple):
         return {_KIND: "tuple", _VALUE: [to_builtin(item) for item in value]}

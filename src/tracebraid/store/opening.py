@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.files import write_whole, writing
@@ -270,8 +270,7 @@ def _write_table(store: Path, name: str, rank: int, frame: pl.DataFrame) -> Tabl
     return TableFile(frame.height, len(content), sha256_of(content))
 
 
-@dataclass(frozen=True, eq=False)
-class _Parts:
+class _Parts(Struct, frozen=True, eq=False):
     """Writable data of a rank, and errors of the rest."""
 
     frames: Mapping[str, pl.DataFrame]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.model.coverage import Coverage
@@ -133,8 +133,7 @@ def read_content(store: Path, rank: int) -> RankContent:
     return content
 
 
-@dataclass(frozen=True, eq=False)
-class StoredTables:
+class StoredTables(Struct, frozen=True, eq=False, weakref=True):
     """Tables of a rank; each is read on first use and cached by the caller.
 
     Args:

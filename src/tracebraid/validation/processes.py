@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.filesystem.paths import name_of
 from tracebraid.model.finding import Finding, FindingCase
@@ -20,8 +22,7 @@ window of a few steps."""
 _OTHER_ORIGIN = (FindingCode.ANOTHER_RUN, FindingCode.ANOTHER_RANK)
 
 
-@dataclass(frozen=True)
-class RankProcesses:
+class RankProcesses(Struct, frozen=True):
     """Processes of a rank's two traces; None if the trace is missing.
 
     Args:

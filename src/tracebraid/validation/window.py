@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.category import Role
 from tracebraid.model.expressions import as_text
@@ -23,8 +23,7 @@ _RECORDERS_START_NS = 2 * NS_PER_MS
 """Allowance for a first step, in which recorders set up threads: up to 0.8 ms were measured."""
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """A step of a rank: its name, start and end in ns on the unix clock."""
 
     name: str

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import dataclasses
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 from tests.cases import cases
 from tests.planted import A100, CALL_NS, H100, Scene
@@ -92,7 +93,7 @@ def test_the_same_program_has_no_difference() -> None:
 def test_a_change_is_found_and_called_what_it_is(
     change: dict[str, Any], changed_ops: dict[str, str], changed_kernels: set[tuple[str | None, ...]]
 ) -> None:
-    found = diff(replace(_PLAIN, **change))
+    found = diff(dataclasses.replace(_PLAIN, **change))
     assert (ops(found), kernels(found)) == (changed_ops, changed_kernels)
     if changed_kernels and "calls" not in change:
         assert found.changed_kernels.get_column("irregular").to_list() == ["every" in change]
@@ -103,23 +104,25 @@ def test_a_change_is_found_and_called_what_it_is(
 
 @pytest.mark.slow
 def test_an_added_op_takes_its_time_and_is_removed_the_other_way_round() -> None:
-    found = diff(replace(_PLAIN, added=True))
+    found = diff(dataclasses.replace(_PLAIN, added=True))
     assert difference(found, DiffPart.COMPUTE) == 60_000
     assert found.is_significant
     # The step is longer than 60 µs by the host's part alone where the device does not hide it.
     assert found.steps.item(0, "difference_ns") == found.parts.get_column("difference_ns").sum()
-    back = compare([[profile(replace(_PLAIN, added=True))]], [[profile(_PLAIN)]])
+    back = compare([[profile(dataclasses.replace(_PLAIN, added=True))]], [[profile(_PLAIN)]])
     assert ops(back) == {"aten::dropout": DiffChange.REMOVED.value}
     assert kernels(back) == {(DiffChange.REMOVED.value, "dropout_kernel", None)}
 
 
 @pytest.mark.slow
 def test_changed_ops_have_their_counts_and_how_they_were_matched() -> None:
-    shapes = diff(replace(_PLAIN, batch=128)).changed_ops
+    shapes = diff(dataclasses.replace(_PLAIN, batch=128)).changed_ops
     outermost = shapes.filter("outermost").get_column("name").to_list()
     assert ("aten::linear" in outermost, "aten::addmm" in outermost) == (True, False)
-    assert diff(replace(_PLAIN, calls=3)).changed_ops.select("count_a", "count_b").rows() == [(1.0, 3.0)]
-    moved = diff(replace(_PLAIN, wrapped=True)).ops.filter(pl.col("name") == "aten::addmm")
+    assert diff(dataclasses.replace(_PLAIN, calls=3)).changed_ops.select("count_a", "count_b").rows() == [
+        (1.0, 3.0)
+    ]
+    moved = diff(dataclasses.replace(_PLAIN, wrapped=True)).ops.filter(pl.col("name") == "aten::addmm")
     assert moved.item(0, "matched_by") in (MatchedBy.MODULE_AND_SHAPES.value, MatchedBy.SHAPES.value)
 
 
@@ -134,7 +137,7 @@ def test_a_slower_kernel_is_the_compute_of_its_op_and_nothing_else() -> None:
 
 
 def test_a_late_host_is_idle_time() -> None:
-    found = diff(replace(_PLAIN, late_ns=2 * GEMM_NS))
+    found = diff(dataclasses.replace(_PLAIN, late_ns=2 * GEMM_NS))
     rows = found.parts.filter(pl.col("part") == DiffPart.IDLE.value, pl.col("difference_ns") > 0)
     assert rows.item(0, "cause") == IdleCause.HOST_LATE.value
     assert difference(found, DiffPart.COMPUTE) == 0
@@ -142,7 +145,7 @@ def test_a_late_host_is_idle_time() -> None:
 
 
 def test_a_missing_copy_is_exposed_memory() -> None:
-    found = diff(replace(_PLAIN, with_copy=False))
+    found = diff(dataclasses.replace(_PLAIN, with_copy=False))
     assert difference(found, DiffPart.EXPOSED_MEMORY) == -20_000
 
 
@@ -290,7 +293,7 @@ def test_a_setting_that_differs_is_said(
 
 @pytest.mark.slow
 def test_the_profiler_s_cost_is_said_where_the_host_holds_up_the_device() -> None:
-    late = replace(PLAIN, late_ns=2 * GEMM_NS)
+    late = dataclasses.replace(PLAIN, late_ns=2 * GEMM_NS)
     scene, busy = late.scene(STEPS), many_events(late.scene(STEPS))
     assert CautionCode.PROFILER_COST not in cautions(profile_of(scene), profile_of(scene))
     assert CautionCode.PROFILER_COST in cautions(profile_of(scene), profile_of(busy))

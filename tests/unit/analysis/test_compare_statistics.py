@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import combinations
 
 import numpy as np
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tests.planted.programs import GEMM_NS, Program

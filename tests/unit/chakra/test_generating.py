@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from graphlib import CycleError
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 import tracebraid
 from tests.planted.synthetic import GOLDEN, Waits, bytes_by, checked, deps_of, small_jobs, transformer
@@ -205,7 +205,7 @@ def changed(**changes: Any) -> TransformerJob:
     known = {"model": job.model, "training": job.training, "accelerator": job.accelerator}
     parts: dict[str, Any] = {"parallelism": replace(job.parallelism, **changes.pop("parallelism", {}))}
     for name, part in known.items():
-        parts[name] = replace(part, **changes.pop(name, {}))  # type: ignore[type-var]
+        parts[name] = replace(part, **changes.pop(name, {}))
     assert not changes
     return TransformerJob(**parts)
 

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 import tracebraid
 from tests.builders import Json
@@ -449,7 +450,5 @@ def test_equal_paths_give_equal_bytes_and_no_file_is_replaced(path: CriticalPath
 
 
 def test_a_path_of_nothing_is_well_formed(path: CriticalPath) -> None:
-    from dataclasses import replace
-
     empty = replace(path, segments=path.segments.clear(), steps=path.steps.clear())
     assert json.loads(b"".join(overlay_chunks(empty)))["traceEvents"] == []

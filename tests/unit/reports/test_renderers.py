@@ -207,4 +207,4 @@ def test_file_info_is_plain_data() -> None:
     assert data["steps"] == ["ProfilerStep#1"]
     assert data["counts"] == {"cpu_op": 3}
     assert data["findings"][0]["code"] == "no-steps"
-    assert set(data) == {*FileInfo.__dataclass_fields__}
+    assert set(data) == {*FileInfo.__struct_fields__}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -177,7 +178,7 @@ def found() -> Comparison:
     slower = [int(span * 1.5) for span in STEPS]
     runs = [
         program.scene(steps).linked()
-        for program, steps in ((Program(), STEPS), (replace(Program(), added=True), slower))
+        for program, steps in ((Program(), STEPS), (dataclasses.replace(Program(), added=True), slower))
     ]
     return tracebraid.diff(runs[0], runs[1])
 
@@ -254,7 +255,7 @@ def test_ranks_are_compared_in_a_chart() -> None:
 def diff_found(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     """The same program with an op removed."""
     runs = []
-    for name, program in (("a", replace(Program(), added=True)), ("b", Program())):
+    for name, program in (("a", dataclasses.replace(Program(), added=True)), ("b", Program())):
         folder = tmp_path_factory.mktemp(name)
         program.scene(STEPS).write(folder)
         runs.append(folder)
@@ -355,7 +356,7 @@ def test_a_table_fits_and_no_name_is_folded(width: int) -> None:
 
 @pytest.mark.slow
 def test_real_reports_fit(diff_found: Comparison, tmp_path: Path) -> None:
-    long = replace(Program(), added=True).scene(STEPS)
+    long = dataclasses.replace(Program(), added=True).scene(STEPS)
     host, stream = long.thread("other"), long.stream(7)
     host.until(STEPS[0])
     with host.op("aten::" + "long" * 40, dims=[[2, 3]]):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 import tracebraid
 from tests.planted import write_ranks

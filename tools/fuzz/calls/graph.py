@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import fields
 from math import isfinite
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import polars as pl
+from msgspec.structs import fields
 
 import tracebraid
 from tools.fuzz.calls.commands import finite, not_below_0, odd_text, require, run_command

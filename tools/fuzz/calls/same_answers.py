@@ -13,13 +13,13 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec.structs import fields
 
 import tracebraid
 from tools.fuzz.calls.commands import run_command

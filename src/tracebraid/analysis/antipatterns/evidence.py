@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import answer
@@ -40,8 +40,7 @@ _Ints = NDArray[np.int64]
 _NEVER = 2**62
 
 
-@dataclass(frozen=True)
-class _Stream:
+class _Stream(Struct, frozen=True):
     """The work of a stream in its order, and where the path may leave it.
 
     Args:

@@ -6,9 +6,10 @@ import inspect
 import re
 import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracebraid.analysis import entry_points
 from tracebraid.analysis.antipatterns.catalog import job_detectors, rank_detectors
@@ -27,8 +28,7 @@ _NAME = r"[a-z0-9]+(-[a-z0-9]+)*"
 _NOT_GIVEN = "what its documentation says"
 
 
-@dataclass(frozen=True)
-class KnownDetectors:
+class KnownDetectors(Struct, frozen=True):
     """All detectors that are asked.
 
     Args:
@@ -130,8 +130,7 @@ _LATEST_NS = 2**61
 _TIMES = ("start_ns", "end_ns", "saving_ns")
 
 
-@dataclass(frozen=True, eq=False)
-class RankEvidence:
+class RankEvidence(Struct, frozen=True, eq=False):
     """Results of detectors on a rank.
 
     Args:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.host.host_rows import by_rules, host_rows, is_in_role
 from tracebraid.analysis.time.breakdown import cover_of, step_starts
@@ -33,8 +33,7 @@ EVENT_COST_NS = 350.0
 """What the profiler takes for a Python function, where the capture did not measure it."""
 
 
-@dataclass(frozen=True)
-class ProfilerCost:
+class ProfilerCost(Struct, frozen=True):
     """What the profiler cost.
 
     Args:
@@ -270,8 +269,7 @@ _NS = {"ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9}
 _PER_CENT = 100.0
 
 
-@dataclass(frozen=True)
-class MinSaving:
+class MinSaving(Struct, frozen=True):
     """The least that an advice must save.
 
     Args:
@@ -334,8 +332,7 @@ _GENERAL_WEIGHT = 0.8
 """A specific cause that saves so much of what a general one saves stands before it."""
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """Items in their order, and the steps in which they save.
 
     Args:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.antipatterns.communication import calls_for_objects
@@ -198,8 +197,7 @@ _SHOWN = 8
 _Sizes = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class _Traffic:
+class _Traffic(Struct, frozen=True):
     """The bytes that an op reads, by tensor, and those that it writes."""
 
     reads: _Sizes

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.collectives import CollectiveType
 
@@ -26,8 +25,7 @@ _ROUNDING = 1e-9
 _Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class AlphaBeta:
+class AlphaBeta(Struct, frozen=True):
     """The line time = alpha + slope * size.
 
     Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device import device_events, event_columns, fetched, rows_of_events
@@ -353,8 +353,7 @@ def _no_text(*names: str) -> list[pl.Expr]:
 _NO_POSITION = -1
 
 
-@dataclass(frozen=True, eq=False)
-class RankProfile:
+class RankProfile(Struct, frozen=True, eq=False):
     """Profile of a rank: small tables, none with a row for each event.
 
     Args:
@@ -481,8 +480,7 @@ def _ops(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class RunProfile:
+class RunProfile(Struct, frozen=True, eq=False):
     """Profile of all ranks of one or more captures. A sample is a step, summed over all ranks in integers.
 
     Args:

@@ -11,11 +11,11 @@ captures, these are the sample, each with its median (see `captures.welch`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from statistics import NormalDist
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.compare.captures import spread, welch
@@ -59,8 +59,7 @@ _HIGHEST = 0.95
 """Autocorrelations above count as this: a step is worth 1/39."""
 
 
-@dataclass(frozen=True)
-class Dependence:
+class Dependence(Struct, frozen=True):
     """Effect of dependent steps on each row.
 
     Args:
@@ -148,8 +147,7 @@ _CELLS = 4_000_000
 """Differences of pairs that are held at once: 32 MB."""
 
 
-@dataclass(frozen=True)
-class Tested:
+class Tested(Struct, frozen=True):
     """Difference of the second sample from the first, by row.
 
     Args:
@@ -308,8 +306,7 @@ def _thinned(values: _Ints) -> _Ints:
 _Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class RowsOfRun:
+class RowsOfRun(Struct, frozen=True, eq=False):
     """Rows of a run by step.
 
     Args:

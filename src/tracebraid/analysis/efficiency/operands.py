@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.device_peaks import Precision
@@ -156,8 +157,7 @@ class CachedKeysError(UnknownOperandError):
     """Shapes do not say how many cached keys each query meets."""
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A tensor.
 
     Args:
@@ -203,8 +203,7 @@ class Tensor:
 _Value = Tensor | tuple[Tensor, ...] | None
 
 
-@dataclass(frozen=True)
-class Operands:
+class Operands(Struct, frozen=True):
     """The arguments of an op, by position.
 
     Args:
@@ -347,8 +346,7 @@ def _text(value: object) -> str:
     return "" if text.startswith("<") else text
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(Struct, frozen=True):
     """The cost of an op.
 
     Args:
@@ -369,8 +367,7 @@ class Cost:
 Formula = Callable[[Operands], Cost]
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """Formula for ops of a name.
 
     Args:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import partial
 from math import prod
+
+from msgspec import Struct
 
 from tracebraid.analysis.efficiency.operands import (
     SCALAR_TYPES,
@@ -196,8 +197,7 @@ MATRIX_RULES: dict[str, Rule] = {
 """Formulas of matrix products; `linear` and `matmul` by the product inside them, if the trace has it."""
 
 
-@dataclass(frozen=True)
-class _ConvolutionArguments:
+class _ConvolutionArguments(Struct, frozen=True):
     """Positions of a convolution's arguments; None: it has none.
 
     Args:
@@ -320,8 +320,7 @@ CONVOLUTION_RULES: dict[str, Rule] = {
 """Formulas of convolutions, by the outer op such as `convolution`, which has all arguments."""
 
 
-@dataclass(frozen=True)
-class _AttentionArguments:
+class _AttentionArguments(Struct, frozen=True):
     """Positions of an attention's arguments.
 
     Args:
@@ -343,8 +342,7 @@ class _AttentionArguments:
     ends_aligned: bool = False
 
 
-@dataclass(frozen=True)
-class _AttentionSizes:
+class _AttentionSizes(Struct, frozen=True):
     batch: int
     heads: int
     queries: int

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.device import device_events
@@ -213,8 +212,7 @@ LATENCY_NS = 2_000
 _KEY = ["step", "name", "family", "input_dims", "input_types", "is_recompute", "precision"]
 
 
-@dataclass(frozen=True)
-class Peaks:
+class Peaks(Struct, frozen=True):
     """Peaks of a device.
 
     Args:

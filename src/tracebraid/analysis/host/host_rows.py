@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device import COMPILING, event_columns
@@ -47,8 +48,7 @@ OPTIMIZER_STEP = r"^Optimizer\.step#"
 """Annotation that PyTorch makes around a step of an optimizer."""
 
 
-@dataclass(frozen=True)
-class HostRows:
+class HostRows(Struct, frozen=True):
     """The host events, a row for each of `host_tree`.
 
     Args:
@@ -118,8 +118,7 @@ def modules_of_rows(linked: LinkedTrace, rows: _Ints) -> pl.Series:
     return named
 
 
-@dataclass(frozen=True)
-class ThreadTimeline:
+class ThreadTimeline(Struct, frozen=True):
     """Timeline of a thread: the row of `HostRows` from each moment on.
 
     Args:
@@ -259,8 +258,7 @@ def _distinct(linked: LinkedTrace) -> tuple[pl.DataFrame, NDArray[np.int64]]:
     return pairs.select(as_text("name", "category").fill_null("")), codes
 
 
-@dataclass(frozen=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True):
     """For each row of `host_tree`, itself included: what encloses it on its thread. Rows; -1 where there is none.
 
     One extra row at the end, at index -1, represents no host event.

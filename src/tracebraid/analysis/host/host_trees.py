@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.device import event_columns
@@ -134,8 +133,7 @@ def _call_sites(linked: LinkedTrace) -> pl.DataFrame:
     return found.select("event_id", pl.col("name").alias("call_site"))
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(Struct, frozen=True):
     """Lines of Python frames at which host events are called.
 
     Args:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tracebraid.model.answers.efficiency import Phase, PhaseEvidence
 
@@ -70,8 +71,7 @@ _WORD_CONFIDENCE = 0.7
 """Whoever wrote the word may mean a part of the iteration, or several."""
 
 
-@dataclass(frozen=True)
-class Marker:
+class Marker(Struct, frozen=True):
     """Iteration described by its annotation; None for missing values.
 
     Args:

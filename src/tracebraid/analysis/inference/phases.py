@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.answering import StepOptions, answer, by_step
 from tracebraid.analysis.device import device_events, event_names, graph_events
@@ -35,8 +35,7 @@ _EMBEDDING = "aten::embedding"
 _ENGINE = "autograd::engine::evaluate_function"
 
 
-@dataclass(frozen=True)
-class _Layout:
+class _Layout(Struct, frozen=True):
     """Meanings of an attention op's inputs.
 
     Args:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.answering import StepOptions, answer
 from tracebraid.analysis.device import graph_events, launch_calls
@@ -53,8 +52,7 @@ _COPY = "copy"
 _FILL = "fill"
 
 
-@dataclass(frozen=True, eq=False)
-class Capture:
+class Capture(Struct, frozen=True, eq=False):
     """Capture between a begin and an end.
 
     Args:
@@ -66,8 +64,7 @@ class Capture:
     launches: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class Joined:
+class Joined(Struct, frozen=True):
     """Facts about the ops of a graph's nodes.
 
     Args:

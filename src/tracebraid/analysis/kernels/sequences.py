@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import StepOptions, answer
@@ -26,8 +26,7 @@ from tracebraid.model.step import is_step_name
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Repeats:
+class Repeats(Struct, frozen=True):
     """The maximal repeats of a sequence.
 
     Args:
@@ -315,8 +314,7 @@ def pattern_text(names: list[str]) -> str:
     return json.dumps(names[:MOST_NAMES], ensure_ascii=False)
 
 
-@dataclass(frozen=True)
-class _Stretches:
+class _Stretches(Struct, frozen=True):
     """Device events of a step by stream and start, and the sequence in which repeats are searched.
 
     Args:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import NO_STEP
@@ -115,8 +114,7 @@ _Bools = NDArray[np.bool_]
 _Rule = tuple[_Bools, MemoryCategory, CategoryRule]
 
 
-@dataclass(frozen=True)
-class Lives:
+class Lives(Struct, frozen=True):
     """Blocks of memory, each from its allocation to its release.
 
     Args:

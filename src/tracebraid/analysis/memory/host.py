@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import NO_STEP, answer
@@ -98,8 +98,7 @@ def memory_rules(events: pl.DataFrame) -> pl.DataFrame:
 _Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class HostContext(HostRows):
+class HostContext(HostRows, frozen=True):
     """The host events with what surrounds each; a row number of -1 means that there is none.
 
     Args:
@@ -142,7 +141,7 @@ def _host_context(linked: LinkedTrace) -> HostContext:
     marked = np.where(phase_row >= 0, found["phase"][phase_row], NO_ROW) if len(op) else op
     unmarked = np.where(any_op >= 0, phase_code(TrainingPhase.FORWARD), phase_code(TrainingPhase.OTHER))
     return HostContext(
-        **{member.name: getattr(host, member.name) for member in fields(host)},
+        **asdict(host),
         any_op=any_op,
         op=np.where(op == NO_ROW, any_op, op),
         top_op=within.top_op[:-1],
@@ -210,8 +209,7 @@ NEVER = np.iinfo(np.int64).max
 """A moment after all others."""
 
 
-@dataclass(frozen=True)
-class Passes:
+class Passes(Struct, frozen=True):
     """The backward passes in the order of their starts, and the starts of forward ops that autograd follows.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.answering import answer
 from tracebraid.analysis.memory.blocks import blocks, usage_by_step
@@ -185,8 +185,7 @@ _EVEN = 0.25
 """Minimum growth of a step relative to the median: a one-time cache is not a trend."""
 
 
-@dataclass(frozen=True)
-class _Trend:
+class _Trend(Struct, frozen=True):
     """Thresholds of growth: number of steps, bytes, and each step's share of the median."""
 
     steps: int

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import cache, partial
 from numbers import Real
 from typing import TypeAlias
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.distributions import CONFIDENCE, exactly, student_quantile
 from tracebraid.analysis.inference.phases import token_times
@@ -268,8 +268,7 @@ _USER_METRIC_JOINED = (OverRanks.MEAN, OverRanks.SUM, OverRanks.MAX, OverRanks.M
 _USER_METRIC_SCHEMA = {"rank": pl.Int64, "occurrence": pl.Int64, "value": pl.Float64, "is_sample": pl.Boolean}
 
 
-@dataclass(frozen=True)
-class _OfRank:
+class _OfRank(Struct, frozen=True):
     """Function that gathers a user metric's values of a rank: a row, or a row per step; none if a need is unmet."""
 
     function: RankFunction
@@ -286,8 +285,7 @@ class _OfRank:
         return pl.DataFrame(rows, schema=_USER_METRIC_SCHEMA, orient="row")
 
 
-@dataclass(frozen=True)
-class _Measure:
+class _Measure(Struct, frozen=True):
     """The values of all ranks; of a function that gives a number for each step, their mean with its interval."""
 
     gather: _OfRank

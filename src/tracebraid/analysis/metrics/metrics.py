@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.collectives.transfers import transfers, waits
 from tracebraid.analysis.efficiency.roofline import mfu
@@ -477,8 +477,7 @@ _BANDWIDTH = (
 """GB = 10^9 bytes, as in nccl-tests."""
 
 
-@dataclass(frozen=True, eq=False)
-class RankLacks:
+class RankLacks(Struct, frozen=True, eq=False):
     """Unmet needs of the ranks.
 
     Args:

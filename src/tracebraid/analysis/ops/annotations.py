@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import StepOptions, answer, by_start
@@ -44,8 +43,7 @@ _NONE = -1
 _OPEN = -2
 
 
-@dataclass(frozen=True)
-class Paths:
+class Paths(Struct, frozen=True):
     """Paths, each by a number that is greater than that of the path it extends.
 
     Args:
@@ -139,8 +137,7 @@ _SEPARATOR = " > "
 """Between the names of nested annotations."""
 
 
-@dataclass(frozen=True)
-class AnnotationTree:
+class AnnotationTree(Struct, frozen=True):
     """The host events with what encloses them, across threads where a backward pass runs on a thread of its own.
 
     Args:

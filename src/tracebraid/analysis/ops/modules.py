@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import StepOptions, answer
@@ -32,8 +32,7 @@ from tracebraid.model.user_frame import (
 )
 
 
-@dataclass(frozen=True)
-class ModuleCalls:
+class ModuleCalls(Struct, frozen=True):
     """Calls of modules.
 
     Args:
@@ -102,8 +101,7 @@ NEVER = np.iinfo(np.int64).max
 """Later than any moment."""
 
 
-@dataclass(frozen=True)
-class ModuleTree:
+class ModuleTree(Struct, frozen=True):
     """The modules of a rank, and the host events in them.
 
     Args:
@@ -148,8 +146,7 @@ def rows_at(rows: _Ints, length: int) -> _Bools:
     return found
 
 
-@dataclass(frozen=True)
-class _Marks:
+class _Marks(Struct, frozen=True):
     """The rows that decide in which module the rows inside are: calls of modules, and backward ops.
 
     Args:

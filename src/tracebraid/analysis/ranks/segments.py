@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.collectives.members import members
@@ -62,8 +62,7 @@ _BUILT_IN = "<built-in"
 """Prefix of Python functions written in C, as the profiler records them."""
 
 
-@dataclass(frozen=True)
-class HostLabels:
+class HostLabels(Struct, frozen=True):
     """Host activity by a thread's innermost event: arrays over `HostRows`, and one entry more for none.
 
     Args:
@@ -141,8 +140,7 @@ def _threads(linked: LinkedTrace) -> tuple[ThreadTimeline, ...]:
 _NO_EVENT = -1
 
 
-@dataclass(frozen=True)
-class LabelledTime:
+class LabelledTime(Struct, frozen=True):
     """The time of a rank in intervals without gaps, each with a label.
 
     Args:
@@ -158,8 +156,7 @@ class LabelledTime:
     labels: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class _Intervals:
+class _Intervals(Struct, frozen=True):
     """Disjoint intervals in order, each of an event."""
 
     starts: _Ints

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import answer
@@ -23,8 +22,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Cover:
+class Cover(Struct, frozen=True):
     """The union of some intervals, disjoint and in order, and how much lies before each of them.
 
     Args:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import dataclasses
 from functools import partial
 from pathlib import Path
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.time.step_windows import windows_apart
 from tracebraid.api.exports.export import Exported, ExportOptions
@@ -70,8 +72,7 @@ def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
     return replace(Exported.of(path, sum(file.nodes for file in files)), replay=replay)
 
 
-@dataclass(frozen=True, eq=False)
-class _First:
+class _First(Struct, frozen=True, eq=False):
     """Facts that are needed before nodes are made.
 
     Args:
@@ -101,7 +102,7 @@ def _first_pass(job: Job) -> _First:
     alone = len(job.ranks) == 1
     if alone:
         # The only rank is asked here, whatever the engine, and written next: it is not read twice.
-        job = replace(job, engine=InProcess())
+        job = dataclasses.replace(job, engine=InProcess())
     found = list(job.with_progress(0.0, FIRST_PASS).each(partial(_facts, alone)))
     windows = pl.concat([each for _, each, _ in found])
     return _First(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.device import device_events_by_step
 from tracebraid.analysis.flames import flame_frames
@@ -39,8 +40,7 @@ from tracebraid.model.step import some_steps
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ExportOptions:
+class ExportOptions(Struct, frozen=True):
     """Options of an export.
 
     Args:
@@ -72,8 +72,7 @@ class ExportOptions:
         return (step == self.step) | step.str.ends_with(f"#{self.step}")
 
 
-@dataclass(frozen=True)
-class Exported:
+class Exported(Struct, frozen=True):
     """Summary of the written files.
 
     Args:
@@ -165,8 +164,7 @@ def answers_in_step(
     seen.check()
 
 
-@dataclass(frozen=True, eq=False)
-class _InStep(Generic[T]):
+class _InStep(Struct, Generic[T], frozen=True, eq=False):
     """Question about a rank's part of the step: the names of its steps, and an answer if it has the step."""
 
     options: ExportOptions

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.collectives.transfers import collective_ranks, collectives
 from tracebraid.analysis.time.step_windows import steps_refused
@@ -79,8 +81,7 @@ FIRST_PASS = 0.5
 """Share of the progress of the first of two passes over the ranks."""
 
 
-@dataclass(frozen=True, eq=False)
-class JobFacts:
+class JobFacts(Struct, frozen=True, eq=False):
     """Facts about a job.
 
     Args:
@@ -104,7 +105,7 @@ class JobFacts:
     @property
     def of_ranks(self) -> JobFacts:
         """Reduce it to what timelines of single ranks need, for worker processes."""
-        ranks = replace(
+        ranks = dataclasses.replace(
             self.ranks, members=MEMBERS.empty(), collectives=MATCHED_COLLECTIVES.empty(), parts={}
         )
         return replace(self, ranks=ranks, only=None, path=None)
@@ -114,7 +115,7 @@ def job_facts(job: Job, options: ExportOptions) -> JobFacts:
     """Read each exported rank once."""
     alone = len(job.ranks) == 1
     # The only rank is asked here, whatever the engine, and written next: it is not read twice.
-    first = replace(job, engine=InProcess()) if alone else job
+    first = dataclasses.replace(job, engine=InProcess()) if alone else job
     asked = partial(_facts_of_rank, options, keeps_linked=alone)
     found = list(first.with_progress(0.0, FIRST_PASS).each(asked))
     seen = StepNames(options, job.annotation)
@@ -137,8 +138,7 @@ def job_facts(job: Job, options: ExportOptions) -> JobFacts:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _FactsOfRank:
+class _FactsOfRank(Struct, frozen=True, eq=False):
     """Facts about a rank.
 
     Args:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.device import stream_names
 from tracebraid.analysis.host.host_trees import call_sites
@@ -31,8 +32,7 @@ Align: TypeAlias = Callable[[pl.DataFrame], pl.DataFrame]
 """Function that moves `ts_ns` from a rank's own clock to the reference clock."""
 
 
-@dataclass(frozen=True)
-class _Series:
+class _Series(Struct, frozen=True):
     """Counters of a table: one for each combination of some columns.
 
     Args:
@@ -180,8 +180,7 @@ def _write(shown: _Shown, path: Path) -> Exported:
     return Exported.of(path, shown.slices)
 
 
-@dataclass
-class _Shown:
+class _Shown(Struct):
     """The written processes: the critical path, then each rank, which is read in turn.
 
     Args:
@@ -219,8 +218,7 @@ class _Shown:
             yield _chunks_of(part)
 
 
-@dataclass(frozen=True, eq=False)
-class _OfRank:
+class _OfRank(Struct, frozen=True, eq=False):
     """Question about a rank: its process in a new file, and the number of slices."""
 
     options: ExportOptions

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.analysis.catalog import job_analyses, rank_analyses
 from tracebraid.api.exports.export import (
@@ -361,8 +361,7 @@ def _fill(job: Job, options: ExportOptions, sink: TableSink, parts: Path) -> int
     return count
 
 
-@dataclass(frozen=True, eq=False)
-class _Written:
+class _Written(Struct, frozen=True, eq=False):
     """Written files of a rank, and its data for tables over all ranks.
 
     Args:
@@ -378,8 +377,7 @@ class _Written:
     answers: Mapping[Hashable, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class _OfRank:
+class _OfRank(Struct, frozen=True, eq=False):
     """Question about a rank: write its tables to files, in any process.
 
     Args:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.chakra.checking.issue import Standstill, Waiting, issue_all
 from tracebraid.chakra.checking.lint import ChakraCheck, LintCode, LintFinding, RankNode, Simulator
@@ -102,8 +103,7 @@ _NAMES_LISTED = 8
 """Maximum groups or ranks in a sentence."""
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Members of process groups.
 
     Args:
@@ -456,8 +456,7 @@ def _nodes(ends: pl.DataFrame) -> tuple[RankNode, ...]:
 _ORDER = list(Severity)
 
 
-@dataclass(frozen=True)
-class JobFacts:
+class JobFacts(Struct, frozen=True):
     """Facts about a job for a check.
 
     Args:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.chakra.checking.rank_facts import COMMUNICATION_TYPES, RankFacts
 
@@ -27,8 +27,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Struct, frozen=True):
     """A communication that was issued and does not end.
 
     Args:
@@ -44,8 +43,7 @@ class Waiting:
     ranks: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Standstill:
+class Standstill(Struct, frozen=True):
     """State when no entry can proceed.
 
     Args:
@@ -57,8 +55,7 @@ class Standstill:
     never: Mapping[int, int]
 
 
-@dataclass(eq=False)
-class _Rank:
+class _Rank(Struct, eq=False):
     """State of a rank during issue. Entries are those of its skeleton."""
 
     number: int
@@ -80,14 +77,12 @@ class _Rank:
     """Receives that wait: entry and the rank that has to send."""
 
 
-@dataclass(eq=False)
-class _Meeting:
+class _Meeting(Struct, eq=False):
     missing: set[int]
     arrived: list[tuple[int, int]] = field(default_factory=list)
 
 
-@dataclass(eq=False)
-class _Job:
+class _Job(Struct, eq=False):
     ranks: dict[int, _Rank]
     members: Mapping[str, tuple[int, ...]]
     rendezvous_bytes: int | None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from tracebraid.model.finding_code import Severity
 
@@ -79,8 +80,7 @@ class LintCode(str, Enum):
         return format(self.value, spec)
 
 
-@dataclass(frozen=True)
-class LintRule:
+class LintRule(Struct, frozen=True):
     """Meaning of a code.
 
     Args:
@@ -400,8 +400,7 @@ LINT_RULES: dict[LintCode, LintRule] = {
 }
 
 
-@dataclass(frozen=True)
-class RankNode:
+class RankNode(Struct, frozen=True):
     """A node of a rank."""
 
     rank: int
@@ -412,8 +411,7 @@ class RankNode:
         return f"rank {self.rank} node {self.node_id}"
 
 
-@dataclass(frozen=True)
-class LintFinding:
+class LintFinding(Struct, frozen=True):
     """Fault in `.et` files that a simulator cannot run, or runs incorrectly.
 
     Args:
@@ -428,7 +426,11 @@ class LintFinding:
     path: str = ""
     nodes: tuple[RankNode, ...] = ()
     count: int = 1
-    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+    details: Mapping[str, object] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        """See `model.finding.Finding`."""
+        return hash((self.code, self.path, self.nodes, self.count))
 
     @property
     def severity(self) -> Severity:
@@ -466,8 +468,7 @@ class LintFinding:
         return f"{location + ': ' if location else ''}{self.message}{counted}"
 
 
-@dataclass(frozen=True)
-class CheckedChakraRank:
+class CheckedChakraRank(Struct, frozen=True):
     """A rank that was checked.
 
     Args:
@@ -489,8 +490,7 @@ class CheckedChakraRank:
     receives: int
 
 
-@dataclass(frozen=True)
-class ChakraCheck:
+class ChakraCheck(Struct, frozen=True):
     """The result of a check of a job's `.et` files.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.checking.lint import CheckedChakraRank, LintCode, LintFinding, RankNode, Simulator
@@ -25,8 +25,7 @@ _NAME_CHARACTERS = 60
 """Maximum characters of a name in a sentence: fewer distinguish kernels, and a damaged file may have megabytes."""
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(Struct, frozen=True):
     """Makes the findings of a rank.
 
     Args:
@@ -158,8 +157,7 @@ _STEPS_BACK = 32
 Where it is not enough, a junction more is kept."""
 
 
-@dataclass(frozen=True, eq=False)
-class Skeleton:
+class Skeleton(Struct, frozen=True, eq=False):
     """Communications and junctions of a rank; each waits for earlier entries only.
 
     Args:
@@ -400,8 +398,7 @@ _OF_COMMUNICATION = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class RankFacts:
+class RankFacts(Struct, frozen=True, eq=False):
     """Compute the facts of a rank for a check.
 
     Args:

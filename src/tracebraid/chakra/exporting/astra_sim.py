@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.chakra.codes import NodeType
 from tracebraid.chakra.options import SimulatorOptions
@@ -78,8 +79,7 @@ _NO_GROUPS = "empty"
 """ASTRA-sim interprets any comm-group path that contains this word as none."""
 
 
-@dataclass(frozen=True)
-class SimulatorTraces:
+class SimulatorTraces(Struct, frozen=True):
     """The traces that are to be run.
 
     Args:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.efficiency.counted_ops import costs_of_ops
 from tracebraid.chakra.codes import Dialect
@@ -86,8 +87,7 @@ PREFIX = "job"
 """Prefix of the file names: `job.0.et`."""
 
 
-@dataclass(frozen=True)
-class WrittenFile:
+class WrittenFile(Struct, frozen=True):
     """A file that was written.
 
     Args:
@@ -105,8 +105,7 @@ class WrittenFile:
     part: ReplayPart
 
 
-@dataclass(frozen=True)
-class WrittenRank:
+class WrittenRank(Struct, frozen=True):
     """Result of writing a rank's trace.
 
     Args:
@@ -120,8 +119,7 @@ class WrittenRank:
     nothing: InputError | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class WriteRank:
+class WriteRank(Struct, frozen=True, eq=False):
     """Question that writes a rank's files.
 
     Args:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import Detail
@@ -31,8 +31,7 @@ _Flags = NDArray[np.bool_]
 _NO_POSITION = -1
 
 
-@dataclass(frozen=True, eq=False)
-class Threads:
+class Threads(Struct, frozen=True, eq=False, dict=True):
     """Moments of all threads, concatenated; positions are rows of these arrays.
 
     Args:
@@ -164,8 +163,7 @@ _GOES_ON = (EdgeKind.LAUNCH, EdgeKind.THREAD)
 """Edges during whose latency the awaited thread continues to work: the latency is its time."""
 
 
-@dataclass(frozen=True, eq=False)
-class Cuts:
+class Cuts(Struct, frozen=True, eq=False):
     """Points inside the time between two moments of a thread.
 
     Args:
@@ -179,8 +177,7 @@ class Cuts:
     first: int
 
 
-@dataclass(frozen=True, eq=False)
-class ReleasePoints:
+class ReleasePoints(Struct, frozen=True, eq=False):
     """Dependencies on other threads or device work.
 
     Args:
@@ -300,8 +297,7 @@ def host_owners(graph: RankGraph) -> _Ints:
     return np.where((of_op >= 0) & ~communicates, of_op, found)
 
 
-@dataclass(frozen=True, eq=False)
-class DeviceTasks:
+class DeviceTasks(Struct, frozen=True, eq=False):
     """Tasks of devices.
 
     Args:
@@ -355,8 +351,7 @@ def stream_lanes(graph: RankGraph, first: int) -> _Ints:
     return lane
 
 
-@dataclass(frozen=True, eq=False)
-class Line:
+class Line(Struct, frozen=True, eq=False):
     """Moments and cuts of all threads in order, concatenated.
 
     Args:
@@ -405,8 +400,7 @@ class Line:
         return found
 
 
-@dataclass(frozen=True, eq=False)
-class HostTasks:
+class HostTasks(Struct, frozen=True, eq=False):
     """Tasks of threads.
 
     Args:
@@ -461,8 +455,7 @@ def _first_that_lasts(line: Line, begin: _Ints) -> _Ints:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
+class Network(Struct, frozen=True, eq=False):
     """Work between points in time.
 
     Args:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import Detail
@@ -32,8 +33,7 @@ _Ints = NDArray[np.int64]
 _Ids = NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
-class Awaited:
+class Awaited(Struct, frozen=True, eq=False):
     """Communication that moments waited for, by its number: its place among the activities that communicate.
 
     Args:
@@ -105,8 +105,7 @@ latency (`Residual.UNEXPLAINED`)."""
 _NEVER = np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True, eq=False)
-class Issued:
+class Issued(Struct, frozen=True, eq=False):
     """Communication, in the order in which it is issued; each array has an entry for each row of it.
 
     Args:
@@ -128,8 +127,7 @@ class Issued:
     block: _Ints
 
 
-@dataclass(frozen=True, eq=False)
-class _Ready:
+class _Ready(Struct, frozen=True, eq=False):
     """Earliest start of each communication, by other communication and by everything else.
 
     Args:
@@ -211,8 +209,7 @@ _NOT_OF_THREADS = (ActivityKind.THREAD.value, ActivityKind.COMMUNICATION.value)
 """Time of a thread outside every event may be a wait that nothing shows: where nothing else runs, it is a delay."""
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
+class Work(Struct, frozen=True, eq=False):
     """Intervals of work, by their starts; each array has an entry for each.
 
     Args:
@@ -282,8 +279,7 @@ def _of_threads(graph: RankGraph) -> Work:
     return Work(owner[first], start, end, end - start, moment)
 
 
-@dataclass(frozen=True, eq=False)
-class Cuts:
+class Cuts(Struct, frozen=True, eq=False):
     """Cuts of the lane: issued communication, and starts and ends of steps.
 
     Args:
@@ -298,8 +294,7 @@ class Cuts:
         return len(self.time_ns)
 
 
-@dataclass(frozen=True, eq=False)
-class Lane:
+class Lane(Struct, frozen=True, eq=False):
     """Entries of the lane in order, as arrays.
 
     Args:
@@ -325,7 +320,7 @@ class Lane:
 
     def __getitem__(self, rows: _Ints) -> Lane:
         """Some of it."""
-        return Lane(*(getattr(self, entry.name)[rows] for entry in fields(self)))
+        return Lane(*(column[rows] for column in astuple(self)))
 
 
 def lane_of(work: Work, cuts: Cuts, marks: Cuts, awaited: tuple[_Ints, _Ints], begins_ns: int) -> Lane:
@@ -362,7 +357,7 @@ def lane_of(work: Work, cuts: Cuts, marks: Cuts, awaited: tuple[_Ints, _Ints], b
     none, zero = np.full(len(marks), NONE, dtype=np.int64), np.zeros(len(marks), dtype=np.int64)
     empty = Lane(marks.time_ns, marks.time_ns, none, marks.moment, none, zero, zero)
     parts = (delays, empty, worked)
-    both = Lane(*(np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(Lane)))
+    both = Lane(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))
     is_work = np.repeat([0, 1], [len(delays) + len(empty), len(worked)])
     return both[np.lexsort((is_work, both.end_ns, both.start_ns))]
 
@@ -421,8 +416,7 @@ def _delays(spans: tuple[_Ints, _Ints], moments: _Ints, cuts: Cuts, begins_ns: i
     return Lane(begin, at, none, moment, none, zero, zero)
 
 
-@dataclass(frozen=True, eq=False)
-class Ordered:
+class Ordered(Struct, frozen=True, eq=False):
     """Nodes, each after its dependencies.
 
     Args:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import Detail, NodeType
@@ -24,8 +23,7 @@ from tracebraid.native.loops import native_loop
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Delayed:
+class Delayed(Struct, frozen=True, eq=False):
     """Work with its delays.
 
     Args:
@@ -73,8 +71,7 @@ def delayed(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Contracted:
+class Contracted(Struct, frozen=True, eq=False):
     """Dependencies of tasks.
 
     Args:

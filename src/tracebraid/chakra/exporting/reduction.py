@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import NodeType
@@ -28,8 +29,7 @@ _MOST_PASSES = 64
 are some ten."""
 
 
-@dataclass(frozen=True, eq=False)
-class Reduction:
+class Reduction(Struct, frozen=True, eq=False):
     """Return the transitively reduced edges.
 
     Args:
@@ -159,8 +159,7 @@ _COMMUNICATES = tuple(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class LaneBorders:
+class LaneBorders(Struct, frozen=True, eq=False):
     """Starts and ends of lanes.
 
     Args:
@@ -217,8 +216,7 @@ OUTSIDE_STEPS = "dependencies_outside_steps"
 """Metadata attribute that counts dependencies outside the selected steps."""
 
 
-@dataclass(frozen=True, eq=False)
-class Beginning:
+class Beginning(Struct, frozen=True, eq=False):
     """State of a rank at the start of the chosen steps: what lies before them and is still waited for, or goes on.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import NodeType
@@ -42,8 +42,7 @@ class NotCompared(str, Enum):
     NEVER_ENDS = "never-ends"
 
 
-@dataclass(frozen=True)
-class ReplayedStep:
+class ReplayedStep(Struct, frozen=True):
     """A step of a rank, or all of a rank.
 
     Args:
@@ -91,8 +90,7 @@ class ReplayedStep:
         return abs(self.error_ns) <= most
 
 
-@dataclass(frozen=True, eq=False)
-class ChakraReplay:
+class ChakraReplay(Struct, frozen=True, eq=False):
     """The replay of an exported Chakra trace, held against the run that it was made of.
 
     Args:
@@ -165,8 +163,7 @@ _ROLES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class ReplayPart:
+class ReplayPart(Struct, frozen=True, eq=False):
     """Node data for a replay; arrays have an entry for each node, except `before`.
 
     Args:

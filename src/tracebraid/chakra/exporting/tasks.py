@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from enum import IntEnum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import astuple
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import Detail, NodeType
@@ -34,8 +35,7 @@ class TaskKind(IntEnum):
     COMMUNICATION = 4
 
 
-@dataclass(frozen=True, eq=False)
-class Tasks:
+class Tasks(Struct, frozen=True, eq=False):
     """Work, each from a point to a later one; each array has one entry per task.
 
     Args:
@@ -60,7 +60,7 @@ class Tasks:
 
     def __getitem__(self, rows: NDArray[np.bool_] | _Ints) -> Tasks:
         """Some of them."""
-        return Tasks(*(getattr(self, entry.name)[rows] for entry in fields(self)))
+        return Tasks(*(column[rows] for column in astuple(self)))
 
     @staticmethod
     def of(
@@ -78,13 +78,10 @@ class Tasks:
     @staticmethod
     def joined(parts: list[Tasks]) -> Tasks:
         """Concatenate lists of tasks."""
-        return Tasks(
-            *(np.concatenate([getattr(part, entry.name) for part in parts]) for entry in fields(Tasks))
-        )
+        return Tasks(*map(np.concatenate, zip(*map(astuple, parts), strict=True)))
 
 
-@dataclass(frozen=True, eq=False)
-class Waits:
+class Waits(Struct, frozen=True, eq=False):
     """Points that are not before others.
 
     Args:
@@ -106,8 +103,7 @@ class Waits:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Communication:
+class Communication(Struct, frozen=True, eq=False):
     """The rows of communication that a rank's graph has.
 
     Args:
@@ -119,8 +115,7 @@ class Communication:
     activity: _Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Issued:
+class Issued(Struct, frozen=True, eq=False):
     """Communication that is issued in order.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.chakra.codes import CollectiveCommType
 from tracebraid.chakra.generating.program import (
@@ -41,8 +41,7 @@ from tracebraid.model.rank_files import Progress
 from tracebraid.version import __version__
 
 
-@dataclass(frozen=True)
-class GeneratedChakra:
+class GeneratedChakra(Struct, frozen=True):
     """Summary of the written files.
 
     Args:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypedDict
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.chakra.codes import CollectiveCommType, NodeType
 from tracebraid.chakra.schema import CHAKRA_NODES, ChakraRank, NodeDeps
@@ -52,8 +52,7 @@ class Lane(IntEnum):
     """Receives from the next rank or stage."""
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """Computation.
 
     Args:
@@ -92,8 +91,7 @@ _TYPES = {
 }
 
 
-@dataclass
-class Program:
+class Program(Struct):
     """Nodes in the order in which a rank comes to them; each method adds one and returns its row.
 
     `pg_name`, `comm_src` and `comm_dst` may be written for a rank later: the ranks of a stage share a program.
@@ -240,8 +238,7 @@ _NEGATIVE = ("sint", "sfixed")
 _WITHOUT_DOC = ("fixed", "sfixed")
 
 
-@dataclass(frozen=True)
-class PeerSizes:
+class PeerSizes(Struct, frozen=True):
     """Description of the cases.
 
     Args:

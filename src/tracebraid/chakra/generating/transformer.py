@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import inf
 
 import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracebraid.chakra.codes import CollectiveCommType
 from tracebraid.chakra.generating.program import LARGEST, Lane, Program, Work, check_nodes, check_ranks
@@ -33,8 +34,7 @@ _ADAM_OPS = 12
 """For each parameter: 3 and 4 for the moments, 5 for the step."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """Weights and work of one part of the model on a rank, in a forward pass of one micro-batch.
 
     Args:
@@ -50,8 +50,7 @@ class Part:
     elements: int
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """The parts of a model on a rank, and what its ranks exchange.
 
     Args:
@@ -232,8 +231,7 @@ class Role(Enum):
     """They have the same experts; without expert parallelism those of `DATA`."""
 
 
-@dataclass(frozen=True)
-class Coordinates:
+class Coordinates(Struct, frozen=True):
     """Position of a rank in the parallel layout.
 
     Args:
@@ -307,8 +305,7 @@ class UnitKind(Enum):
     OUTPUT = "output"
 
 
-@dataclass(frozen=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """A part of the model that is computed as a whole.
 
     Args:
@@ -361,8 +358,7 @@ def units_of_stage(job: TransformerJob, sizes: Sizes, stage: int) -> tuple[Unit,
     return tuple(units)
 
 
-@dataclass(frozen=True)
-class Replicas:
+class Replicas(Struct, frozen=True):
     """The exchange between replicas.
 
     Args:
@@ -468,8 +464,7 @@ _BACKWARD = 2
 """Cost of the backward pass relative to forward: gradients of inputs and of weights."""
 
 
-@dataclass
-class Pass:
+class Pass(Struct):
     """A micro-batch on its way through a stage.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from tracebraid.chakra.codes import CollectiveCommType
 from tracebraid.model.device_peaks import Precision
@@ -12,8 +13,7 @@ DDP_BUCKET_BYTES = 25 * 2**20
 """`bucket_cap_mb` of PyTorch's DistributedDataParallel, by default 25 MiB."""
 
 
-@dataclass(frozen=True)
-class ComputeLink:
+class ComputeLink(Struct, frozen=True):
     """Work of a device in a chain.
 
     Args:
@@ -23,8 +23,7 @@ class ComputeLink:
     duration_ns: int
 
 
-@dataclass(frozen=True)
-class CollectiveLink:
+class CollectiveLink(Struct, frozen=True):
     """A collective of all ranks in a chain.
 
     Args:
@@ -38,8 +37,7 @@ class CollectiveLink:
     duration_ns: int = 0
 
 
-@dataclass(frozen=True)
-class ChainJob:
+class ChainJob(Struct, frozen=True):
     """Computation and collectives in turn, the same on every rank.
 
     Args:
@@ -68,8 +66,7 @@ class MessagePattern(Enum):
     """To rank 0, and back to all."""
 
 
-@dataclass(frozen=True)
-class MessageJob:
+class MessageJob(Struct, frozen=True):
     """A collective of all ranks by sends and receives.
 
     Args:
@@ -85,8 +82,7 @@ class MessageJob:
     repeats: int = 1
 
 
-@dataclass(frozen=True)
-class Transformer:
+class Transformer(Struct, frozen=True):
     """A decoder-only transformer without biases, with rotary positions and an output layer of its own.
 
     Args:
@@ -113,8 +109,7 @@ class Transformer:
         return 4 * self.hidden if self.ffn is None else self.ffn
 
 
-@dataclass(frozen=True)
-class Parallelism:
+class Parallelism(Struct, frozen=True):
     """Degrees of parallelism; their product is the number of ranks.
 
     Args:
@@ -137,8 +132,7 @@ class Parallelism:
         return self.data * self.tensor * self.pipeline * self.expert
 
 
-@dataclass(frozen=True)
-class TrainingSteps:
+class TrainingSteps(Struct, frozen=True):
     """Parameters of training steps.
 
     Args:
@@ -158,8 +152,7 @@ class TrainingSteps:
     bucket_bytes: int = DDP_BUCKET_BYTES
 
 
-@dataclass(frozen=True)
-class Accelerator:
+class Accelerator(Struct, frozen=True):
     """Peak rates of a device, which determine compute times.
 
     Args:
@@ -175,8 +168,7 @@ class Accelerator:
     precision: Precision = Precision.BF16
 
 
-@dataclass(frozen=True)
-class TransformerJob:
+class TransformerJob(Struct, frozen=True):
     """The training of a transformer on many ranks.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 _Ints = NDArray[np.int64]
@@ -16,8 +16,7 @@ _ROUNDING_NS = 1_000
 """Maximum overlap of an event's end with the start of a dependent event: traces round to a µs."""
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
+class Rows(Struct, frozen=True, eq=False):
     """Communication of each rank: a row for each part of a rank.
 
     Args:
@@ -39,8 +38,7 @@ class Rows:
     second: _Ints
 
 
-@dataclass(frozen=True, eq=False)
-class OrderedRows:
+class OrderedRows(Struct, frozen=True, eq=False):
     """The order.
 
     Args:
@@ -118,8 +116,7 @@ def _is_contradicted(rows: Rows, ends: _Ints, position: _Ints) -> bool:
     )
 
 
-@dataclass(eq=False)
-class _Lane:
+class _Lane(Struct, eq=False):
     """The rows of a rank.
 
     Args:
@@ -133,8 +130,7 @@ class _Lane:
     begun: int = 0
 
 
-@dataclass(eq=False)
-class _Search:
+class _Search(Struct, eq=False):
     """The search for an order: an item is ready when it waits for nothing on any of its ranks.
 
     Args:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.analysis.collectives.transfers import members_with_waits
 from tracebraid.chakra.codes import CollectiveCommType, Dialect, MissingRanks, NodeType
@@ -293,8 +294,7 @@ class ByteRule(Enum):
     LEAST = "the least that a message may have"
 
 
-@dataclass(frozen=True)
-class TypeMapping:
+class TypeMapping(Struct, frozen=True):
     """A row of the table.
 
     Args:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.chakra.codes import Dialect, MissingRanks
 from tracebraid.chakra.schema import CHAKRA_COMMUNICATION, AttributeValue
@@ -18,8 +18,7 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.quantities import numbers_text
 
 
-@dataclass(frozen=True)
-class PlanOptions:
+class PlanOptions(Struct, frozen=True):
     """Options of a plan.
 
     Args:
@@ -38,8 +37,7 @@ class PlanOptions:
     single_lane: bool = False
 
 
-@dataclass(frozen=True)
-class PlannedRank:
+class PlannedRank(Struct, frozen=True):
     """A rank that is simulated.
 
     Args:
@@ -58,8 +56,7 @@ class PlannedRank:
         return self.source != self.world_rank
 
 
-@dataclass(frozen=True)
-class PlannedGroup:
+class PlannedGroup(Struct, frozen=True):
     """A process group that is simulated.
 
     Args:
@@ -77,8 +74,7 @@ class PlannedGroup:
     description: str | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class JobPlan:
+class JobPlan(Struct, frozen=True, eq=False):
     """Plan of a simulated job.
 
     Args:
@@ -223,8 +219,7 @@ _MOST_RANKS = 2**20
 """More ranks than any job has: a number beyond is damaged."""
 
 
-@dataclass(frozen=True)
-class TracedGroup:
+class TracedGroup(Struct, frozen=True):
     """A process group of the job.
 
     Args:
@@ -289,8 +284,7 @@ _LEAST_OF_ASTRA_SIM = 2
 _REPLICATE = "--missing replicate"
 
 
-@dataclass(frozen=True)
-class TracedWorld:
+class TracedWorld(Struct, frozen=True):
     """World as the traces describe it.
 
     Args:
@@ -428,8 +422,7 @@ def _too_few(world: TracedWorld) -> InputError:
     )
 
 
-@dataclass(frozen=True)
-class GroupsOfRanks:
+class GroupsOfRanks(Struct, frozen=True):
     """Process groups of the simulated ranks, identified by position.
 
     Args:
@@ -445,8 +438,7 @@ class GroupsOfRanks:
     of_rank: tuple[Mapping[int, int], ...]
 
 
-@dataclass(frozen=True)
-class NumberedGroups:
+class NumberedGroups(Struct, frozen=True):
     """The groups of the simulation.
 
     Args:

@@ -9,10 +9,10 @@ cycle counts are the measure of this module (docs/chakra/run.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import CollectiveCommType
@@ -141,8 +141,7 @@ _REDUCED = {CollectiveCommType.ALL_REDUCE, CollectiveCommType.REDUCE_SCATTER}
 """Kinds whose messages are added up on arrival."""
 
 
-@dataclass(frozen=True)
-class Members:
+class Members(Struct, frozen=True):
     """The ranks that take part, in the order of their ring.
 
     Args:
@@ -164,8 +163,7 @@ class Members:
         return _REDUCTION_PASSES * int(size_bytes / self.memory_bytes_per_ns)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A chunk of a collective in one dimension.
 
     Args:
@@ -187,8 +185,7 @@ class Part:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class Step:
+class Step(Struct, frozen=True, eq=False):
     """A kind of round: see `Rounds`.
 
     Args:
@@ -208,8 +205,7 @@ class Step:
     message_ns: _Ints
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Struct, frozen=True, eq=False):
     """Program of a collective.
 
     Args:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import CollectiveCommType
@@ -77,8 +78,7 @@ _AS = {
 """Substitutes for kinds that ASTRA-sim does not simulate: kinds that move as much or more."""
 
 
-@dataclass(frozen=True)
-class Collective:
+class Collective(Struct, frozen=True):
     """A collective of some ranks.
 
     Args:
@@ -94,8 +94,7 @@ class Collective:
     world: int
 
 
-@dataclass(frozen=True, eq=False)
-class Cost:
+class Cost(Struct, frozen=True, eq=False):
     """Duration of a collective.
 
     Args:

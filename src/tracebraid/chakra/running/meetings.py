@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import CollectiveCommType, NodeType
@@ -27,8 +27,7 @@ _CYCLE_SHOWN = 8
 """Nodes of a cycle that an error names."""
 
 
-@dataclass(frozen=True, eq=False)
-class RankNodes:
+class RankNodes(Struct, frozen=True, eq=False, dict=True):
     """The nodes of all ranks.
 
     Args:
@@ -198,8 +197,7 @@ ALL_RANKS = ("", "0")
 """Names of the group of all ranks. Two groups of other names do not meet, though they have the same ranks."""
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Struct, frozen=True):
     """Process groups.
 
     Args:
@@ -211,8 +209,7 @@ class Groups:
     members: Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, eq=False)
-class Meetings:
+class Meetings(Struct, frozen=True, eq=False):
     """Meetings of communication nodes; each array has an entry for each node, -1 if it has none.
 
     Args:
@@ -362,8 +359,7 @@ def _listed(values: object) -> str:
     return ", ".join(map(str, values))  # type: ignore[call-overload]
 
 
-@dataclass(frozen=True, eq=False)
-class Happened:
+class Happened(Struct, frozen=True, eq=False, dict=True):
     """Result of a run.
 
     Args:

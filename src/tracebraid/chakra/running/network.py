@@ -6,8 +6,10 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from tracebraid.chakra.codes import CollectiveCommType
 from tracebraid.errors import ArgumentError, InputError
@@ -45,8 +47,7 @@ class Lanes(Enum):
     """Nodes wait for their dependencies alone."""
 
 
-@dataclass(frozen=True)
-class Dimension:
+class Dimension(Struct, frozen=True):
     """One dimension of a network.
 
     Args:
@@ -65,11 +66,10 @@ class Dimension:
     ranks: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "topology", choice(Topology, self.topology, "topology"))
+        force_setattr(self, "topology", choice(Topology, self.topology, "topology"))
 
 
-@dataclass(frozen=True)
-class Network:
+class Network(Struct, frozen=True):
     """Network of messages.
 
     Args:
@@ -86,8 +86,7 @@ class Network:
         return not self.dimensions
 
 
-@dataclass(frozen=True)
-class CollectiveSettings:
+class CollectiveSettings(Struct, frozen=True):
     """Settings of collectives and work that ASTRA-sim reads from its system file, with defaults of its ring example.
 
     Args:

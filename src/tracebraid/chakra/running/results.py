@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.chakra.running.network import CollectiveSettings, Lanes, Network
 from tracebraid.model import notebook
@@ -180,8 +180,7 @@ class ChakraRunNote(Enum):
     """No send is so large that it waits for its receive."""
 
 
-@dataclass(frozen=True, eq=False)
-class ChakraRun:
+class ChakraRun(Struct, frozen=True, eq=False):
     """Simulation of Chakra traces on one or several networks.
 
     Args:

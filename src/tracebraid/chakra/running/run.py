@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tracebraid.chakra.job_files import ChakraJobFiles, find_chakra_files, read_comm_groups
 from tracebraid.chakra.running.meetings import Groups
@@ -29,8 +31,7 @@ from tracebraid.model.finding import Finding
 _NETWORK_FILE = (".yml", ".yaml")
 
 
-@dataclass(frozen=True)
-class ChakraHardware:
+class ChakraHardware(Struct, frozen=True):
     """Concurrency within a rank, the algorithms of collectives, and how messages are sent.
 
     Args:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import CollectiveCommType, NodeType
@@ -349,8 +349,7 @@ _NO_TIME = (NodeType.METADATA_NODE, NodeType.INVALID_NODE)
 """Types that take neither time nor a lane."""
 
 
-@dataclass(frozen=True)
-class Hardware:
+class Hardware(Struct, frozen=True):
     """Hardware of nodes.
 
     Args:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.native.loops import native_loop
@@ -22,8 +22,7 @@ FIXED32 = 5
 """Wire types. Groups (3 and 4) are no part of proto3: a message that holds one counts as unreadable."""
 
 
-@dataclass(frozen=True, eq=False)
-class Slices:
+class Slices(Struct, frozen=True, eq=False):
     """Parts of some bytes.
 
     Args:
@@ -46,8 +45,7 @@ class Slices:
         return np.column_stack([self.start, self.stop])
 
 
-@dataclass(frozen=True, eq=False)
-class Fields:
+class Fields(Struct, frozen=True, eq=False):
     """All fields of messages, in their order.
 
     Args:
@@ -89,8 +87,7 @@ def fields_of(data: bytes, messages: Slices) -> Fields:
     return Fields(row, tag >> 3, wire_type, value, stop, minimal.astype(np.bool_), readable)
 
 
-@dataclass(frozen=True, eq=False)
-class Packed:
+class Packed(Struct, frozen=True, eq=False):
     """The numbers of packed lists.
 
     Args:

@@ -6,9 +6,10 @@ import base64
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError
 from tracebraid.extras import Extra, missing_extra
@@ -105,8 +106,7 @@ _PACKAGE = "ChakraProtoMsg"
 _FILE = "tracebraid/chakra.proto"
 
 
-@dataclass(frozen=True)
-class Messages:
+class Messages(Struct, frozen=True):
     """Classes of messages, and what they raise for bytes that are none.
 
     Args:

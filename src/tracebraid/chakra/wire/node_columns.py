@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.chakra.codes import CollectiveCommType, NodeType
@@ -37,8 +37,7 @@ _DOC_STRING = 2
 _MOST_INT64 = 2**63 - 1
 
 
-@dataclass(frozen=True, eq=False)
-class _Held:
+class _Held(Struct, frozen=True, eq=False):
     """All attributes of some nodes.
 
     Args:
@@ -174,8 +173,7 @@ _ID, _NODE_COLUMNS_NAME, _TYPE, _CTRL_DEPS, _DATA_DEPS, _START, _DURATION, _INPU
 _IO_MEMBERS = {1: "values", 2: "shapes", 3: "types"}
 
 
-@dataclass(frozen=True, eq=False)
-class NodeColumns:
+class NodeColumns(Struct, frozen=True, eq=False):
     """Nodes of a part of a file.
 
     Args:
@@ -191,8 +189,7 @@ class NodeColumns:
     too_large: dict[str, int]
 
 
-@dataclass(frozen=True, eq=False)
-class NodeLinks:
+class NodeLinks(Struct, frozen=True, eq=False):
     """Nodes of a part of a file, without their work.
 
     Args:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from tracebraid.chakra.schema import CHAKRA_NODES, AttributeValue, ChakraRank, NodeDeps
@@ -40,8 +40,7 @@ _LENGTH_AT_MOST_BITS = 35
 """Maximum bytes of a length, a 32-bit varint in groups of 7 bits."""
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
+class Batch(Struct, frozen=True, eq=False):
     """Some messages.
 
     Args:
@@ -61,8 +60,7 @@ class Batch:
         return f"byte {self.offset + int(self.messages.start[message]):,}"
 
 
-@dataclass
-class FramedFile:
+class FramedFile(Struct):
     """An open `.et` file.
 
     Args:
@@ -182,8 +180,7 @@ _POSITIONS_SHOWN = 3
 """Places in a finding."""
 
 
-@dataclass
-class BatchReader:
+class BatchReader(Struct):
     """Reads batches of a file in turn, and collects problems.
 
     Args:
@@ -346,8 +343,7 @@ _Ints = NDArray[np.int64]
 _AGAIN = "Write the file again"
 
 
-@dataclass(frozen=True, eq=False)
-class NodeIndex:
+class NodeIndex(Struct, frozen=True, eq=False):
     """The nodes of a file.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +24,7 @@ _OF_ALL = {"workload", "output", "steps", "prefix"}
 _OF_KIND = {
     _CHAIN: {"chain", "ranks"},
     **{pattern.value: {"ranks", "size_text"} for pattern in MessagePattern},
-    _TRANSFORMER: {member.name for member in fields(TransformerChoices)},
+    _TRANSFORMER: set(TransformerChoices.__struct_fields__),
 }
 """Options that apply to a single kind of workload."""
 

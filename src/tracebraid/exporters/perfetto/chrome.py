@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.exporters.perfetto.content import Arg, ArgKind, Counter, Flow, Process
 from tracebraid.exporters.perfetto.protobuf import SliceTracks, TimelineForm, slice_tracks
@@ -198,8 +198,7 @@ def _counter(process: Process, counter: Counter, base_ns: int) -> pl.Series:
     return frame.select(joined(head, decimal_us("ts"), unit, number_text("value"), "}}")).to_series()
 
 
-@dataclass(frozen=True, eq=False)
-class _JsonTexts:
+class _JsonTexts(Struct, frozen=True, eq=False):
     """Names, categories and arguments of the slices of a process, as JSON."""
 
     names: list[str]

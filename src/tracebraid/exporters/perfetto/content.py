@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.model.column import Kind
@@ -53,8 +54,7 @@ class Unit(Enum):
     PERCENT = "%"
 
 
-@dataclass(frozen=True, eq=False)
-class Texts:
+class Texts(Struct, frozen=True, eq=False):
     """A text for each row, as numbers of distinct texts.
 
     Args:
@@ -66,8 +66,7 @@ class Texts:
     distinct: Sequence[str]
 
 
-@dataclass(frozen=True, eq=False)
-class Arg:
+class Arg(Struct, frozen=True, eq=False):
     """An argument that some slices have.
 
     Args:
@@ -85,8 +84,7 @@ class Arg:
     distinct: Sequence[str] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Flow:
+class Flow(Struct, frozen=True, eq=False):
     """Ends of arrows: slices with the same number are joined in the order of their starts.
 
     Args:
@@ -104,8 +102,7 @@ class Flow:
     is_last: NDArray[np.bool_]
 
 
-@dataclass(frozen=True, eq=False)
-class Counter:
+class Counter(Struct, frozen=True, eq=False):
     """A value over time.
 
     Args:
@@ -121,8 +118,7 @@ class Counter:
     values: NDArray[np.int64] | NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """A row of slices: a thread, a stream, or what else is to be seen by itself.
 
     Args:
@@ -134,8 +130,7 @@ class Lane:
     thread_id: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class Slices:
+class Slices(Struct, frozen=True, eq=False):
     """The slices of a process, in the order of their starts, of equal ones the longest first.
 
     Args:
@@ -162,8 +157,7 @@ class Slices:
         return len(self.ts_ns)
 
 
-@dataclass(frozen=True, eq=False)
-class Process:
+class Process(Struct, frozen=True, eq=False):
     """A rank, or what else has tracks of its own.
 
     Args:

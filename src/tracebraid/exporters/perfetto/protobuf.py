@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from tracebraid.exporters.perfetto.content import Counter, Lane, Process, Slices, Unit
 from tracebraid.exporters.perfetto.schema import (
@@ -51,8 +51,7 @@ def counter_packets(counter: Counter, uuid: int, sequence: int, origin_ns: int) 
     return encoded(PACKET, [sequence_id, times, event])
 
 
-@dataclass(frozen=True)
-class TimelineForm:
+class TimelineForm(Struct, frozen=True):
     """A format of timelines.
 
     Args:
@@ -87,8 +86,7 @@ _UNITS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class SliceTracks:
+class SliceTracks(Struct, frozen=True, eq=False):
     """The tracks of the slices of a process.
 
     Args:

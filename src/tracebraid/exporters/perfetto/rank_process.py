@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.exporters.perfetto.content import (
     Arg,
@@ -165,8 +166,7 @@ _HOST = (Role.OP, Role.ANNOTATION, Role.CALL, Role.PYTHON)
 _DEVICE = (Role.DEVICE_WORK, *_APART)
 
 
-@dataclass(frozen=True, eq=False)
-class Lanes:
+class Lanes(Struct, frozen=True, eq=False):
     """The lanes of a rank.
 
     Args:
@@ -227,8 +227,7 @@ def _lanes(shown: pl.DataFrame) -> list[Lane]:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class RankContext:
+class RankContext(Struct, frozen=True, eq=False):
     """Data from other stages about a rank.
 
     Args:

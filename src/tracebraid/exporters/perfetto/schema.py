@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from heapq import heappop, heappush
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.exporters.perfetto.content import Arg, ArgKind, Flow, Slices, Texts
@@ -294,8 +294,7 @@ _PACKETS_PER_CHUNK = 1 << 16
 """Packets that are encoded at a time: arrays of this length stay in the processor's caches."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Chunk:
+class _Chunk(Struct, frozen=True, eq=False):
     """Packets that follow each other.
 
     Args:
@@ -337,8 +336,7 @@ def _packet_order(slices: Slices) -> tuple[Ints, NDArray[np.bool_]]:
     return row[kept], is_end[kept]
 
 
-@dataclass(frozen=True, eq=False)
-class _Events:
+class _Events(Struct, frozen=True, eq=False):
     """Input of packets; see `slice_packets`."""
 
     slices: Slices

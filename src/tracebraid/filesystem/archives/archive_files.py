@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from msgspec import Struct
+
 from tracebraid.errors import InputError
 from tracebraid.filesystem.archives.member_files import Index, Member, MemberFile, index_of, unpacked_whole
 from tracebraid.filesystem.archives.spool import Spooled, spool_tar, unpacked_head
@@ -140,8 +142,7 @@ def _tar_index(file: OpenFile, holder: FileSystem) -> Index:
     return index_of(listed, damaged_at)
 
 
-@dataclass
-class _ReadAhead:
+class _ReadAhead(Struct):
     """Read ahead, so that the next read may need no request."""
 
     file: OpenFile

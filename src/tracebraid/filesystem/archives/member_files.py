@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from tracebraid.filesystem.compression import PACKINGS, unpack
 from tracebraid.filesystem.interface import OpenFile
@@ -19,8 +20,7 @@ _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.zst", ".zip")
 _NO_ARCHIVE = ".arrow.zip"
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(Struct, frozen=True):
     """A file in an archive.
 
     Args:
@@ -40,8 +40,7 @@ class Member:
     has_header: bool = False
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Struct, frozen=True):
     """An entry of an archive as it is listed.
 
     Args:
@@ -55,8 +54,7 @@ class Listed:
     refused: FindingCase | None = None
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(Struct, frozen=True):
     """Index of an archive.
 
     Args:
@@ -101,8 +99,7 @@ def _inside(name: str) -> str | None:
     return None if ".." in parts or len(parts) > _LEVELS_AT_MOST else "/".join(parts)
 
 
-@dataclass(frozen=True, eq=False)
-class MemberFile:
+class MemberFile(Struct, frozen=True, eq=False):
     """A member of an archive, see `OpenFile`.
 
     Args:

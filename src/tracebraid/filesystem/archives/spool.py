@@ -13,10 +13,10 @@ import re
 import tempfile
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import BinaryIO
 
 import zstandard
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.filesystem.archives.member_files import Index, Listed, Member, index_of
@@ -34,8 +34,7 @@ _LEVEL = 1
 _UNPACK_FIRST = "Unpack the archive on a disk with enough space, and name the folder"
 
 
-@dataclass(frozen=True, eq=False)
-class Spooled:
+class Spooled(Struct, frozen=True, eq=False, weakref=True):
     """Unpacked archive.
 
     Args:

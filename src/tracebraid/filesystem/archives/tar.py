@@ -6,7 +6,8 @@ The standard library's reader trusts the size of a name in a header, and reads i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tracebraid.filesystem.archives.member_files import NAME_AT_MOST_BYTES, Listed, Member
 from tracebraid.model.finding import FindingCase
@@ -24,8 +25,7 @@ _OUTSIDE = "/"
 _Read = Callable[[int, int], bytes]
 
 
-@dataclass
-class TarEnd:
+class TarEnd(Struct):
     """End of a tar: filled by `tar_entries`.
 
     Args:
@@ -35,8 +35,7 @@ class TarEnd:
     damaged_at: int | None = None
 
 
-@dataclass
-class _Extended:
+class _Extended(Struct):
     """Extended headers of the file that follows."""
 
     name: str | None = None
@@ -44,8 +43,7 @@ class _Extended:
     sparse: bool = False
 
 
-@dataclass(frozen=True)
-class _Header:
+class _Header(Struct, frozen=True):
     name: str
     size: int
     kind: bytes

@@ -11,17 +11,17 @@ There are three, as no library does all; measured on a local server with obstore
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.filesystem.interface import Entry
 from tracebraid.filesystem.paths import name_of, scheme_of, shown
 
 
-@dataclass(frozen=True)
-class Stat:
+class Stat(Struct, frozen=True):
     """Server's state of a file.
 
     Args:
@@ -33,8 +33,7 @@ class Stat:
     version: str = ""
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A server's answer to a request for a range of a file.
 
     Args:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tracebraid.errors import InputError, MissingLibraryError
 from tracebraid.extras import Extra, missing_extra
@@ -35,8 +36,7 @@ _VERSIONS = (
 """Members with which implementations identify file versions."""
 
 
-@dataclass(frozen=True)
-class FsspecFiles:
+class FsspecFiles(Struct, frozen=True):
     """Asks an implementation of fsspec, see `Backend`."""
 
     files: Any

@@ -6,11 +6,12 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from msgspec import Struct
 
 from tracebraid.errors import MissingLibraryError
 from tracebraid.filesystem.interface import Entry, Kind
@@ -44,8 +45,7 @@ def has_obstore() -> bool:
     return True
 
 
-@dataclass(frozen=True)
-class ObjectStores:
+class ObjectStores(Struct, frozen=True):
     """Asks object stores, see `Backend`.
 
     Args:

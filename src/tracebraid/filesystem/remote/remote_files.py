@@ -6,9 +6,10 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
+
+from msgspec import Struct
 
 from tracebraid import clock
 from tracebraid.errors import ArgumentError, InputError
@@ -68,8 +69,7 @@ def _timeout_s() -> float:
     return value
 
 
-@dataclass(frozen=True)
-class RemoteFiles:
+class RemoteFiles(Struct, frozen=True):
     """Files behind URLs, see `FileSystem`.
 
     Args:
@@ -130,8 +130,7 @@ class RemoteFiles:
             return None
 
 
-@dataclass(frozen=True, eq=False)
-class RemoteFile:
+class RemoteFile(Struct, frozen=True, eq=False, dict=True):
     """A file behind a URL, see `OpenFile`.
 
     Args:

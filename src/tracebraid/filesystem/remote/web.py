@@ -11,9 +11,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
+
+from msgspec import Struct
 
 from tracebraid import clock
 from tracebraid.filesystem.interface import Entry
@@ -32,8 +33,7 @@ _NO_RANGE = re.compile(r"bytes \*/(\d{1,18})")
 _PASSING_STATUS = (408, 425, 429)
 
 
-@dataclass(frozen=True)
-class WebServers:
+class WebServers(Struct, frozen=True):
     """Asks web servers, see `Backend`. They have files only: no listing is part of HTTP.
 
     Args:

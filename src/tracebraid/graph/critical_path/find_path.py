@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -181,8 +181,7 @@ _FIXED = (ActivityKind.THREAD.value, ActivityKind.COLLECTIVE.value)
 """A thread is there once for all steps, a collective has no work of its own."""
 
 
-@dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(Struct, frozen=True, eq=False):
     """Durations that activities may have.
 
     Args:
@@ -377,8 +376,7 @@ DEFAULT_REPLAYS = 100
 """Perturbed replays of each step: a share of them is then right to 10 percentage points (95 % confidence)."""
 
 
-@dataclass(frozen=True)
-class PathOptions:
+class PathOptions(Struct, frozen=True):
     """Requested paths.
 
     Args:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.analysis.time.breakdown import first_start_of_job, step_starts
@@ -18,8 +19,7 @@ from tracebraid.native.loops import native_loop
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class StepBounds:
+class StepBounds(Struct, frozen=True, eq=False):
     """Start and end of a step.
 
     Args:
@@ -108,8 +108,7 @@ EXCLUDED = -(2**63)
 """The ready time of an edge that a way must not take."""
 
 
-@dataclass(frozen=True, eq=False)
-class Way:
+class Way(Struct, frozen=True, eq=False):
     """The stretches of a path, from the start of a step to its end; each begins where the one before ends.
 
     Args:
@@ -211,8 +210,7 @@ _BY_EDGE = {
 """Of the edges whose work is none of an activity's own; of others the activity says what happens."""
 
 
-@dataclass(frozen=True, eq=False)
-class ActivityColumns:
+class ActivityColumns(Struct, frozen=True, eq=False):
     """Columns of activities that every path needs.
 
     Args:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.graph.activities import RankActivities
@@ -109,8 +109,7 @@ NO_POSITION = -1
 """Stands for no moment of a thread."""
 
 
-@dataclass(frozen=True, eq=False)
-class ThreadChains:
+class ThreadChains(Struct, frozen=True, eq=False, dict=True):
     """Moments of all threads, concatenated; positions are rows of these arrays.
 
     Args:
@@ -240,8 +239,7 @@ _MAY_WAIT = (ActivityKind.THREAD.value, ActivityKind.ANNOTATION.value, ActivityK
 """Kinds of activities that may wait in code that nothing records."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Asked:
+class _Asked(Struct, frozen=True, eq=False):
     """Ranges of backends whose op is known and on another thread, in issue order.
 
     Args:

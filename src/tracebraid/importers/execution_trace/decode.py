@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.importers.columns import (
@@ -93,8 +94,7 @@ class Attr(msgspec.Struct, gc=False):
 _ATTRS = msgspec.json.Decoder(list[Attr])
 
 
-@dataclass
-class Attributes:
+class Attributes(Struct):
     """Values from the attributes of a chunk's nodes.
 
     Args:
@@ -108,8 +108,7 @@ class Attributes:
     owners: dict[str, _Ints]
 
 
-@dataclass
-class _Distinct:
+class _Distinct(Struct):
     """Parse each distinct attribute text."""
 
     values: dict[str, list[Any]] = field(default_factory=lambda: {name: [] for name in _KINDS})
@@ -228,8 +227,7 @@ _LAYOUT = msgspec.json.Decoder(_Layout)
 _LISTS = msgspec.json.Decoder(list[list[_Raw]])
 
 
-@dataclass(frozen=True)
-class ArgumentLists:
+class ArgumentLists(Struct, frozen=True):
     """The arguments of the nodes of a chunk: two lists for each node, of its inputs and of its outputs.
 
     Args:
@@ -312,8 +310,7 @@ def _plain_value(text: Any) -> bytes:
     return plain_text(text, indent=-1, whole=False) if _UNUSUAL.search(text) else text
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """For each row the code of its list's layout, and its position in the list."""
 
     code: NDArray[np.int32]
@@ -468,8 +465,7 @@ _CODES = {
 """Names for nodes of the codes that `recover` uses for objects."""
 
 
-@dataclass
-class NodeColumns:
+class NodeColumns(Struct):
     """Content of one chunk of a file.
 
     Args:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+
+from msgspec import Struct, field
 
 from tracebraid.errors import NotATraceError
 from tracebraid.filesystem.interface import FileView, Viewed, matches, matches_from_end, whole_range
@@ -69,8 +70,7 @@ _CHAKRA_IS_READ = (
 )
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Consecutive whole objects of the array, with the commas between them and no bracket.
 
     Args:
@@ -84,8 +84,7 @@ class Chunk:
     data: bytes | None = None
 
 
-@dataclass
-class ArrayFile:
+class ArrayFile(Struct):
     """A trace file, opened as far as its array; `chunks` reads the rest.
 
     Args:
@@ -296,8 +295,7 @@ def open_array(source: Source) -> ArrayFile:
     return file
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(Struct, frozen=True):
     array: str
     start: int
     header: dict[str, object]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tracebraid.importers.json_stream.recover import with_whole_numbers
 
@@ -19,8 +19,7 @@ _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Overflo
 """OverflowError: an integer beyond float64."""
 
 
-@dataclass(frozen=True)
-class Members:
+class Members(Struct, frozen=True):
     """The members beside the array, and whether all could be read."""
 
     members: dict[str, object]

@@ -14,10 +14,10 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from decimal import Decimal
 
 import msgspec
+from msgspec import Struct, field
 
 from tracebraid.model.finding import Issue, Loss
 from tracebraid.model.finding_code import FindingCode
@@ -58,8 +58,7 @@ _DIGITS_AT_MOST = 4_300
 _DECODER = json.JSONDecoder(strict=False)
 
 
-@dataclass
-class Recovered:
+class Recovered(Struct):
     """A decoded object: value, text (repaired if necessary), and start byte."""
 
     value: dict[str, object]
@@ -67,8 +66,7 @@ class Recovered:
     byte: int
 
 
-@dataclass(frozen=True)
-class ObjectShape:
+class ObjectShape(Struct, frozen=True):
     """Patterns that recognise objects of an array in its text.
 
     Args:
@@ -98,8 +96,7 @@ def recover(data: bytes, start: int, shape: ObjectShape) -> tuple[list[Recovered
     return work.kept, work.issues
 
 
-@dataclass
-class _Recovery:
+class _Recovery(Struct):
     """State of a recovery: the texts still to be read as offsets in the data, last first; objects kept; issues."""
 
     data: bytes
@@ -220,8 +217,7 @@ def _parse(text: bytes) -> tuple[dict[str, object] | None, str]:
     return value, ""
 
 
-@dataclass(frozen=True)
-class _Repaired:
+class _Repaired(Struct, frozen=True):
     """An object that was repaired.
 
     Args:
@@ -325,8 +321,7 @@ def _unescape(name: str) -> str:
     return value if isinstance(value, str) else name
 
 
-@dataclass(frozen=True)
-class _Leading:
+class _Leading(Struct, frozen=True):
     """The length of the value that a text starts with; 0 if it starts with none, and the offset of the error."""
 
     length: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.filesystem.archives.member_files import MemberFile
@@ -41,8 +42,7 @@ _FOREIGN_FORMATS: tuple[tuple[bytes, str], ...] = (
 )
 
 
-@dataclass
-class Source:
+class Source(Struct):
     """An opened input. A file is opened once; it is closed when nothing refers to its source any more.
 
     Args:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import cache
 from operator import attrgetter
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from tracebraid.importers.columns import (
@@ -107,8 +107,7 @@ _USUAL = msgspec.json.Decoder(list[_Complete | _Instant | _FlowStart | _FlowEnd 
 _ANY = msgspec.json.Decoder(list[Event])
 
 
-@dataclass
-class EventPositions:
+class EventPositions(Struct):
     """The positions of a chunk's events in the file; computed on request.
 
     Args:
@@ -551,8 +550,7 @@ def exact_ns(us: list[Decimal]) -> NDArray[np.int64]:
     return np.array([int((value * 1000).to_integral_value()) for value in us], dtype=np.int64)
 
 
-@dataclass
-class EventColumns:
+class EventColumns(Struct):
     """Content of one chunk of a file.
 
     Args:
@@ -607,8 +605,7 @@ def _of_others(events: list[Any], label: str) -> list[int]:
     return others
 
 
-@dataclass
-class _Chunk:
+class _Chunk(Struct):
     events: list[Any]
     phase: Interned
     positions: EventPositions

@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.importers.columns import (
@@ -90,8 +90,7 @@ class _What(IntEnum):
     COLUMN_TEXTS = 27
 
 
-@dataclass(frozen=True)
-class _Slot:
+class _Slot(Struct, frozen=True):
     """A column of the scanner: the values of one argument that a column of a table may come from."""
 
     table: Table

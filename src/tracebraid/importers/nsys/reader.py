@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.filesystem.choose import file_system_of
@@ -48,8 +48,7 @@ _GPU = {
 }
 
 
-@dataclass(frozen=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     """Events with the columns of one table."""
 
     table: Table

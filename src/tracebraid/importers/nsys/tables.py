@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 import polars as pl
+from msgspec import Struct, field
 
 from tracebraid.errors import InputError, NotATraceError
 from tracebraid.filesystem.compression import RATIO_AT_MOST, unpacked_at_most_bytes
@@ -35,8 +35,7 @@ _DAMAGE = (sqlite3.Error, UnicodeDecodeError)
 """Errors of sqlite3 on a damaged database; the last if its own message quotes undecodable text."""
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(Struct, frozen=True, dict=True):
     """An opened export.
 
     Args:
@@ -81,8 +80,7 @@ def open_export(path: str | Path) -> Iterator[Export]:
         yield Export(name, connection, columns)
 
 
-@dataclass
-class _Texts:
+class _Texts(Struct):
     """The texts of a database: pages that many rows share would give more of them than fit into memory.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.errors import ProgramError
@@ -128,8 +128,7 @@ _LONGEST_GAP = 4
 """Maximum run of ops paired by position only (heuristic): a longer run may hide a missing op."""
 
 
-@dataclass(frozen=True)
-class Aligned:
+class Aligned(Struct, frozen=True):
     """Result of an alignment.
 
     Args:
@@ -141,8 +140,7 @@ class Aligned:
     candidates: pl.DataFrame
 
 
-@dataclass(frozen=True)
-class _Matches:
+class _Matches(Struct, frozen=True):
     """Rows of ops by rows of nodes, `NONE` where there is none: unambiguous ones, and candidates of the others."""
 
     op: _Ints
@@ -272,8 +270,7 @@ _FEW = 20
 """Ops; of fewer in the smaller trace, shares say nothing on whether both are of one program. Chosen."""
 
 
-@dataclass(frozen=True)
-class Approximate:
+class Approximate(Struct, frozen=True):
     """The tables `host_links` and `node_links`, with rows that were linked before as they were."""
 
     hosts: pl.DataFrame

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -23,8 +23,7 @@ ANNOTATIONS = (PROFILER_STEP, "DataLoader", "## LOOP")
 """Default annotations of iterations; the first that a trace has more than once."""
 
 
-@dataclass(frozen=True)
-class Iterations:
+class Iterations(Struct, frozen=True):
     """The iterations of one trace, in order.
 
     Args:
@@ -112,8 +111,7 @@ _NEARLY = 0.01
 """Tolerance in agreement within which iterations count as equal, if the median length is requested."""
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """Parts of both traces to match.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.linking.nesting import as_kineto_writes
@@ -27,8 +27,7 @@ _MOST_PAIRS = 10_000
 would cost time in proportion to the pairs."""
 
 
-@dataclass(frozen=True)
-class OpSequence:
+class OpSequence(Struct, frozen=True):
     """The host ops of one trace.
 
     Args:
@@ -44,8 +43,7 @@ class OpSequence:
         return OpSequence(self.rows.filter(kept))
 
 
-@dataclass(frozen=True)
-class Codes:
+class Codes(Struct, frozen=True):
     """Properties of each op, as numbers that are equal in both traces for equal properties.
 
     Args:

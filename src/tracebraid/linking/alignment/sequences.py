@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 from rapidfuzz.distance import LCSseq
 
@@ -26,8 +26,7 @@ _SEGMENT = 512
 _Ints = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """For each position of the first sequence its position in the second one, or `NONE`.
 
     Args:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.linking.ranks.matching.matched import is_of_all, match_members
@@ -147,8 +148,7 @@ _Floats: TypeAlias = NDArray[np.float64]
 _Ints: TypeAlias = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class Differences:
+class Differences(Struct, frozen=True, eq=False):
     """Evidence of collectives about a clock against another, in ns.
 
     Args:
@@ -168,8 +168,7 @@ class Differences:
     base_ns: int
 
 
-@dataclass(frozen=True)
-class ClockLine:
+class ClockLine(Struct, frozen=True):
     """Offset to add to a clock: `offset_ns` at `at_ns`, `drift_ppm` ns more for each ms.
 
     Args:
@@ -191,8 +190,7 @@ class ClockLine:
     drift_high_ppm: float | None = None
 
 
-@dataclass(frozen=True)
-class _Drift:
+class _Drift(Struct, frozen=True):
     """A slope, its error, and whether there are enough samples."""
 
     slope: float
@@ -303,8 +301,7 @@ _KNOWN = {
 what the drift may be off in ppm."""
 
 
-@dataclass(frozen=True)
-class KnownClock:
+class KnownClock(Struct, frozen=True):
     """A clock relative to the reference.
 
     Args:

@@ -13,9 +13,10 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
+
+from msgspec import Struct
 
 from tracebraid.recorders.needs_torch import torch
 
@@ -76,8 +77,7 @@ def wait_while(holds: Callable[[], bool]) -> None:
         sleep(_POLL_S)
 
 
-@dataclass(frozen=True)
-class _Thread:
+class _Thread(Struct, frozen=True):
     """CPU time of a thread so far, and whether it sleeps."""
 
     run_ns: int

@@ -7,10 +7,11 @@ import mmap
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from types import FunctionType
 from typing import Any
+
+from msgspec.structs import replace
 
 from tracebraid.files import keep_broken, part_beside, write_whole, writing
 from tracebraid.model.capture_facts import METADATA

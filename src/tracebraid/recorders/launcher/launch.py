@@ -12,10 +12,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
+
+from msgspec.structs import replace
 
 from tracebraid.errors import CaptureError
 from tracebraid.files import make_folder, refuse_existing

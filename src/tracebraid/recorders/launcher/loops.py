@@ -5,9 +5,10 @@ from __future__ import annotations
 import weakref
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 _STEPS_OF_ANOTHER = 16
 """Steps: the followed loop counts as over once another loop took more of them while it took none. Above the critic's
@@ -35,8 +36,7 @@ class LoopKind(IntEnum):
         return "optimizer" if self is LoopKind.OPTIMIZER else "module"
 
 
-@dataclass
-class Loop:
+class Loop(Struct):
     """One loop: an optimizer that steps, or a module that is called.
 
     Args:
@@ -175,8 +175,7 @@ class Loops:
                 one.add(loop)
 
 
-@dataclass
-class _Forgotten:
+class _Forgotten(Struct):
     """Sums over the loops of deleted objects of a class."""
 
     sum: Loop

@@ -8,10 +8,10 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct
 
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode
@@ -22,8 +22,7 @@ _NAME_IN_KINETO = re.compile(rb'"ph": "X",\s*"cat": "[^"\n]*",\s*"name": "(.*?)"
 _NEEDS_ESCAPE = re.compile(rb'[\x00-\x1f"\\\x80-\xff]')
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(Struct, frozen=True):
     """A replacement of bytes.
 
     Args:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from tracebraid.model.et_names import PROCESS_ROOT, THREAD_ROOT
 from tracebraid.model.execution_trace import MISSING_PARENT
@@ -25,8 +26,7 @@ _TAIL_BYTES = 200
 """The end of a finished file, see `_FINISHED`, is shorter."""
 
 
-@dataclass(frozen=True)
-class _Node:
+class _Node(Struct, frozen=True):
     """A node, and the span of its parent id in the text."""
 
     node_id: int

@@ -6,12 +6,14 @@ import ctypes
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter_ns, thread_time_ns
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from tracebraid.model.capture_facts import INPUTS_OF_OP, EventCost
 from tracebraid.recorders.backends.kineto import new_profiler
@@ -158,8 +160,7 @@ _HALF = 0.5
 """Share of a cost inside the event's own time, where it is not known."""
 
 
-@dataclass(frozen=True)
-class _Measured:
+class _Measured(Struct, frozen=True):
     """Costs of an event in each repetition, and the share of them inside the event's own time."""
 
     costs_ns: list[float]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator, suppress
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
+
+from msgspec.structs import replace
 
 from tracebraid.errors import CaptureError, CaptureWarning, TracebraidError
 from tracebraid.files import make_folder, refuse_existing

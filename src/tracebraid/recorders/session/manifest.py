@@ -8,9 +8,10 @@ import platform
 import socket
 import sys
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from tracebraid.files import write_whole
 from tracebraid.model.finding import Finding

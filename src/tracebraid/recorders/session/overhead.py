@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+
+from msgspec import Struct, field
 
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.session.schedule import Action, Schedule
@@ -16,8 +17,7 @@ _MEMORY_STEPS = 8
 _STATM = Path("/proc/self/statm")
 
 
-@dataclass
-class StepTimes:
+class StepTimes(Struct):
     """Durations of the steps of a loop, in ns of a steady clock, by what happened during each.
 
     Left out are the first steps (`skip_first`, and step 0 always: it sets things up), warm-up steps, and the step

@@ -6,8 +6,9 @@ import os
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from tracebraid.recorders.needs_torch import torch
 from tracebraid.recorders.session.overhead import StepTimes
@@ -23,8 +24,7 @@ _MOST_THREADS = 256
 _THREAD_COUNTERS = ("cpu_ns", "run_queue_wait_ns", "voluntary_switches", "involuntary_switches")
 
 
-@dataclass(frozen=True)
-class _Counters:
+class _Counters(Struct, frozen=True):
     """Counters of the process and of its threads, that rise."""
 
     wall_ns: int
@@ -38,8 +38,7 @@ class _Counters:
         return _Counters(time.perf_counter_ns(), time.process_time_ns(), _process_counters(), of_threads)
 
 
-@dataclass
-class ProcessFacts:
+class ProcessFacts(Struct):
     """Measurement from `begin` to `found`."""
 
     times: StepTimes

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tracebraid.recorders.session.overhead import StepTimes
 from tracebraid.recorders.session.schedule import Action, Schedule
@@ -12,8 +13,7 @@ _STEPS_AFTER = 8
 """Steps after the last window that are timed, to compare recorded steps with; later ones are only counted."""
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """Event that ends a step.
 
     Args:

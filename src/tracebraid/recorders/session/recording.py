@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from tracebraid.errors import TracebraidError
 from tracebraid.recorders.backends.other_profilers import OtherProfilers
@@ -27,8 +28,7 @@ _OTHER_THREAD = (
 )
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """Destination of the windows.
 
     Args:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError
 
@@ -20,8 +21,7 @@ class Action(Enum):
     RECORD = "record"
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Schedule of recorded steps: after `skip_first` steps, `repeat` times `wait`, `warmup`, then `active` steps.
 
     Args:

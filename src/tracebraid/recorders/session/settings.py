@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from tracebraid.errors import CaptureError
 from tracebraid.recorders.session.schedule import Schedule
@@ -16,8 +18,7 @@ STEPS_BY = ("auto", "optimizer", "module")
 """Events that end the steps of a program that does not mark them."""
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """Settings of a capture.
 
     Args:
@@ -47,7 +48,7 @@ class Settings:
 
     def to_json(self) -> str:
         """The settings as text."""
-        return json.dumps(asdict(self))
+        return json.dumps({**asdict(self), "schedule": asdict(self.schedule)})
 
     @staticmethod
     def from_json(text: str) -> Settings:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from tracebraid.recorders.needs_torch import torch
 
 
-@dataclass(frozen=True)
-class World:
+class World(Struct, frozen=True):
     """A process's rank among the others.
 
     Args:

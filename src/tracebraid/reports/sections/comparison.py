@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.answer_sentences import code_name
 from tracebraid.model.answers.job import (
@@ -132,8 +132,7 @@ _PARTS = "part op cause host_activity a_ns b_ns difference_ns significant low_ns
 _SLOWER = "difference_ns low_ns high_ns name input_dims_b module_b path_b p"
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
+class _Rows(Struct, frozen=True, eq=False):
     """Specification of a table: id, title, and the columns to show if they have values; empty: all."""
 
     id: str

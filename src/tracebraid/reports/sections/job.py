@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracebraid.model.answers.time import StepPart
 from tracebraid.model.quantities import duration
@@ -128,7 +129,7 @@ def _parts_of_steps(results: RunResults) -> list[Part]:
     formula = _PARTS_FORMULA + "Each step as analysis step_times has it."
     chart = _stacked("job-steps", "What fills each step", _labelled(shown, labels), formula)
     notes = [] if shown.height == times.height else [Note(f"The first {shown.height:,} of {times.height:,}.")]
-    return [Chart(**{**vars(chart), "table": table}), *notes]
+    return [replace(chart, table=table), *notes]
 
 
 def _breakdown(results: RunResults) -> list[Part]:
@@ -161,7 +162,7 @@ def _breakdown(results: RunResults) -> list[Part]:
     columns = ("rank", "device", "span_ns", *names)
     table = answer_table(results, "breakdown", "What fills the time, by rank", columns, rows.select(columns))
     chart = _stacked("job-breakdown", "What fills the time, by rank", bars, _PARTS_FORMULA + formula)
-    return [Chart(**{**vars(chart), "table": table}), *notes]
+    return [replace(chart, table=table), *notes]
 
 
 def _mean_step(results: RunResults) -> pl.DataFrame | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from datetime import datetime, timezone
 
 import polars as pl
+from msgspec.structs import replace
 
 from tracebraid.model.analysis import Need
 from tracebraid.model.answers.graph import SWEEP, SweepScope

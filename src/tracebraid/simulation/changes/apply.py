@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -348,8 +349,7 @@ def _captured(graph: DependencyGraph, rank: _Ints, first: _Ints, last: _Ints) ->
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Jobs:
+class _Jobs(Struct, frozen=True, eq=False):
     """Select the moved events: outermost selected events, by thread in order.
 
     Args:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -118,8 +118,7 @@ _PIPELINED = (_T.BROADCAST, _T.REDUCE)
 """Types of which each rank moves the whole size, after n - 1 turns of latency."""
 
 
-@dataclass(frozen=True, eq=False)
-class Costs:
+class Costs(Struct, frozen=True, eq=False):
     """Latency and size parts of communication transfers.
 
     Args:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.graph import ShapeBasis

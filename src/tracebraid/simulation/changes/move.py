@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import Enum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -154,8 +155,7 @@ def with_work_for(graph: DependencyGraph, chosen: _Bools) -> _Bools:
     return with_nested(graph, until_ns > _NEVER)
 
 
-@dataclass(frozen=True, eq=False)
-class _HandOvers:
+class _HandOvers(Struct, frozen=True, eq=False):
     """Hand-overs between threads of a rank, over the positions of all threads' moments.
 
     Args:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.analysis.efficiency.rules import rule_of
@@ -41,8 +43,7 @@ class IntervalEnd(Enum):
     HIGH = "high"
 
 
-@dataclass(frozen=True, eq=False)
-class Reshaped:
+class Reshaped(Struct, frozen=True, eq=False):
     """A graph at another shape.
 
     Args:
@@ -312,8 +313,7 @@ def scale_collectives(shaping: Reshaping, of_gradients: Mapping[int, float], of_
     shaping.scale_communication(ratio, several.to_series().to_numpy())
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Struct, frozen=True):
     """Positions of `host_moments` whose time scales, and what is launched there.
 
     Args:

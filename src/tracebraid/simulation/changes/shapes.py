@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.efficiency import OpFamily
@@ -40,8 +40,7 @@ _AGREE = 0.95
 """Share of the products' FLOPs whose rows are multiples of the batch."""
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(Struct, frozen=True):
     """Sizes of a product of two matrices, (m, k) x (k, n), and which pair of them are a parameter's."""
 
     m: int
@@ -175,8 +174,7 @@ _SPLITS = ("aten::transpose", "aten::permute", "aten::view", "aten::_unsafe_view
 """Ops on tensors that are split into heads."""
 
 
-@dataclass(frozen=True)
-class Width:
+class Width(Struct, frozen=True):
     """Sizes that follow the width of a model.
 
     Args:

@@ -6,10 +6,11 @@ import inspect
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
 from enum import Enum
 from functools import cache
 from typing import Any
+
+from msgspec import Struct
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.amounts import BYTE_UNITS, NUMBER_AND_UNIT, TIME_UNITS_NS
@@ -52,8 +53,7 @@ class On(Enum):
     """All that depends on a size of the model or the job; nothing can be selected."""
 
 
-@dataclass(frozen=True)
-class Verb:
+class Verb(Struct, frozen=True):
     """A kind of change.
 
     The first line of its function's docstring is its description, the rest states its assumptions.
@@ -136,7 +136,7 @@ _MOST_COUNT = 2**31 - 1
 """Far more than there are streams, ranks or kernels, and few enough for every kind of integer."""
 
 _KEY = re.compile(r"([a-z]+)=(.*)", re.DOTALL)
-_KEYS = [key.name for key in fields(Where)]
+_KEYS = Where.__struct_fields__
 
 
 def change_of(text: str) -> Change:

@@ -7,7 +7,6 @@ import json
 import shutil
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import IntFlag
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -159,8 +158,7 @@ Answered: TypeAlias = "tuple[pl.DataFrame | Any, Touched]"
 """A table or JSON value, and the stages touched for it."""
 
 
-@dataclass(frozen=True, eq=False)
-class RankAnswers:
+class RankAnswers(Struct, frozen=True, eq=False):
     """The answers of a rank.
 
     Args:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.errors import InputError
 from tracebraid.model.answers.job import EVIDENCE
@@ -123,8 +123,7 @@ def damaged_answers(store: Path, writer: str) -> Iterator[InputError]:
             yield error
 
 
-@dataclass(frozen=True, eq=False)
-class StoredAnswers:
+class StoredAnswers(Struct, frozen=True, eq=False):
     """The answers of a store.
 
     Args:

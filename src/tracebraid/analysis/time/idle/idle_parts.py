@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 
 import numpy as np
 import polars as pl
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from tracebraid.analysis.answering import answer
@@ -130,8 +130,7 @@ _BLOCKING_COPY = r"(DtoH|DeviceToHost).*Pageable"
 """Copies to pageable memory of the host: their call returns when the copy is done, asynchronous or not."""
 
 
-@dataclass(frozen=True)
-class HostContext:
+class HostContext(Struct, frozen=True):
     """Host activity for each row of `HostRows`, itself included, as rows; -1 if there is none.
 
     One more row at the end, which index -1 finds, stands for no host event at all.

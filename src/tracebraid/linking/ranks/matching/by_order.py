@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.collectives import MatchMethod
 from tracebraid.model.quantities import NS_PER_MS
@@ -30,8 +30,7 @@ _BLOCK = 64
 """Members over which a clock's drift is followed at a time."""
 
 
-@dataclass(frozen=True)
-class Vote:
+class Vote(Struct, frozen=True):
     """An offset that the intervals between ends tell from all others.
 
     Args:
@@ -246,8 +245,7 @@ _PLAUSIBLE_SHARE = 0.25
 """And what they differ by has to be less than this share of the interval between repetitions."""
 
 
-@dataclass(frozen=True, eq=False)
-class Track:
+class Track(Struct, frozen=True, eq=False):
     """The members of a rank in a group, in the order in which they were issued.
 
     Args:
@@ -285,8 +283,7 @@ class Evidence:
     """Clocks that are plausibly alike."""
 
 
-@dataclass(frozen=True, eq=False)
-class Alignment:
+class Alignment(Struct, frozen=True, eq=False):
     """Member of `a` for each member of `b`.
 
     Args:
@@ -466,8 +463,7 @@ _TRIES = 2
 """A rank that fits nowhere is tried again when the others are aligned: they may reach into its window."""
 
 
-@dataclass(eq=False)
-class _Reference:
+class _Reference(Struct, eq=False):
     """Known collectives of a group so far, on the clock of its first rank.
 
     Args:
@@ -479,8 +475,7 @@ class _Reference:
     keys: Ints
 
 
-@dataclass(frozen=True, eq=False)
-class _Result:
+class _Result(Struct, frozen=True, eq=False):
     """Members of a rank, and the number of the collective that each is of."""
 
     rows: Ints

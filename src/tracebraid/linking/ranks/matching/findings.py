@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.linking.ranks.matching.groups import DisjointSets, is_of_unnamed, may_be_of_several
 from tracebraid.model.collectives import (
@@ -246,8 +246,7 @@ def without_shared_collectives(members: pl.DataFrame, paths: dict[int, str]) -> 
             )
 
 
-@dataclass(frozen=True, eq=False)
-class _Named:
+class _Named(Struct, frozen=True, eq=False):
     """The groups that ranks name.
 
     Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.model.collectives import UNKNOWN_GROUP, ranks_in_text
 from tracebraid.model.expressions import as_text
@@ -28,8 +28,7 @@ LOCAL = ["rank", "process_group", "description", "_communicator", "_ranks", "gro
 """Key that distinguishes the groups of one rank."""
 
 
-@dataclass(frozen=True)
-class _Local:
+class _Local(Struct, frozen=True):
     """A process group as one rank has it.
 
     Args:

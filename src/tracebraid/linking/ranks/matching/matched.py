@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import polars as pl
+from msgspec import Struct
 
 from tracebraid.linking.ranks.matching.by_order import match_by_order
 from tracebraid.linking.ranks.matching.findings import of_another_run, order_findings, rank_findings
@@ -284,8 +283,7 @@ _OF_SEVERAL_GROUPS = 0.5
 """Confidence factor of a match by order if no evidence names the group and there are several (heuristic)."""
 
 
-@dataclass(frozen=True, eq=False)
-class MatchedMembers:
+class MatchedMembers(Struct, frozen=True, eq=False):
     """Result of matching.
 
     Args:
