@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from msgspec.structs import fields
+from msgspec.structs import astuple
 
 from tracebraid.errors import TracebraidError
 from tracebraid.model.linked_trace import LinkedTrace
@@ -74,9 +74,7 @@ def _equal(first: Any, second: Any) -> bool:
     if isinstance(first, pl.DataFrame):
         return isinstance(second, pl.DataFrame) and first.schema == second.schema and first.equals(second)
     if type(first).__name__ == "Matched":
-        return all(
-            _equal(getattr(first, member.name), getattr(second, member.name)) for member in fields(first)
-        )
+        return all(map(_equal, astuple(first), astuple(second)))
     return bool(first == second) and repr(first) == repr(second)
 
 

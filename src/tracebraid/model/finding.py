@@ -393,7 +393,7 @@ class Finding(Struct, frozen=True):
     details: Mapping[str, object] = field(default_factory=dict)
 
     def __hash__(self) -> int:
-        """Findings are told apart without their details, which need not be hashable."""
+        """Of all but the details, which need not be hashable."""
         return hash((self.code, self.path, self.where, self.count, self.loss))
 
     @classmethod

@@ -429,7 +429,7 @@ class Caution(Struct, frozen=True):
     details: Mapping[str, object] = field(default_factory=dict)
 
     def __hash__(self) -> int:
-        """Without the details, which need not be hashable."""
+        """See `model.finding.Finding`."""
         return hash(self.code)
 
     @property

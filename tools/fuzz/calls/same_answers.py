@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from msgspec.structs import fields
+from msgspec.structs import asdict
 
 import tracebraid
 from tools.fuzz.calls.commands import run_command
@@ -267,8 +267,8 @@ def _graph(path: Path, _: Path, rng: random.Random) -> Answers:
     for name in ("activities", "steps", "latencies", "moment_of"):
         yield f"graph {name}", getattr(graph, name)
     for part in (graph.moments, graph.edges):
-        for member in fields(part):
-            yield f"graph {type(part).__name__} {member.name}", getattr(part, member.name)
+        for name, column in asdict(part).items():
+            yield f"graph {type(part).__name__} {name}", column
     found = tracebraid.critical_path(graph, replays=rng.choice((0, 2)))
     for name in ("steps", "segments", "totals", "hops", "slack", "stability"):
         yield f"critical path {name}", getattr(found, name)
