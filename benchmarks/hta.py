@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import sys
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from benchmarks.measure import Measured, Stopwatch
+from benchmarks.measure import Measured, Stopwatch, silenced
 
 
 def hta_load(path: str) -> Measured:
@@ -48,17 +46,16 @@ def hta_analyses(path: str) -> Measured:
     """Ask for each answer."""
     from hta.trace_analysis import TraceAnalysis
 
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    hta = TraceAnalysis(trace_files={0: path}, trace_dir=".")
-    whole, parts = Stopwatch(), {}
-    for name, ask in _QUESTIONS.items():
-        watch = Stopwatch()
-        try:
-            held = ask(hta)
-        except _FAILURES as error:
-            print(f"  {name}: {type(error).__name__}: {error}", file=sys.stderr)
-            continue
-        parts[name] = watch.stop().seconds
-        del held
+    with silenced():
+        hta = TraceAnalysis(trace_files={0: path}, trace_dir=".")
+        whole, parts = Stopwatch(), {}
+        for name, ask in _QUESTIONS.items():
+            watch = Stopwatch()
+            try:
+                held = ask(hta)
+            except _FAILURES as error:
+                print(f"  {name}: {type(error).__name__}: {error}", file=sys.stderr)
+                continue
+            parts[name] = watch.stop().seconds
+            del held
     return replace(whole.stop(), parts=parts)

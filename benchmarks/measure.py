@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -50,6 +53,18 @@ class Row:
     peak_bytes: int | None = None  # median of the most resident memory of its largest process
     figures: dict[str, float] = field(default_factory=dict)  # further figures by name
     target: Target | None = None  # what it has to reach; None for nothing
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Without logs and warnings: those of a tool beside us are none of ours."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
 
 
 def as_table(rows: Sequence[Row]) -> str:

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import logging
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Measured, Stopwatch
+from benchmarks.measure import Measured, Stopwatch, silenced
 
 _Figures = dict[str, float]
 _Ask = Callable[[str], Any]
@@ -30,11 +28,10 @@ def questions(tool: str) -> Measured:
 def ask(tool: str, question: str, path: str) -> Measured:
     """Answer a question with a tool; the parts are the answer's figures."""
     answer = TOOLS[tool]()[question]
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    watch = Stopwatch()
-    held = answer(path)
-    measured = watch.stop()
+    with silenced():
+        watch = Stopwatch()
+        held = answer(path)
+        measured = watch.stop()
     figures = held if isinstance(held, dict) else {}
     return replace(measured, parts={name: float(value) for name, value in figures.items()})
 
@@ -193,7 +190,8 @@ def _duckdb() -> Mapping[str, _Ask]:
     events = f"SELECT unnest(traceEvents, recursive := true) FROM {file}"
 
     def load(path: str) -> None:
-        duckdb.connect().sql(events, params=[path]).create("events")
+        with duckdb.connect() as connection:
+            connection.sql(events, params=[path]).create("events")
 
     def kernels(path: str) -> _Figures:
         by_name = f"SELECT name, sum(dur) AS us FROM ({events}) WHERE lower(cat) = 'kernel' GROUP BY name"

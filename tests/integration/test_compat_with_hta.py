@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +13,7 @@ import polars as pl
 import pytest
 
 import tracebraid
+from benchmarks.measure import silenced
 from tests.conftest import find_real_traces
 from tests.golden.linked import load
 from tests.golden.test_compat_hta_golden import COLUMNS, assert_is_hta_s_table
@@ -30,9 +30,8 @@ PAIRS = [tracebraid.demo_path(), *([REAL / "pairs" / "simple_add_a100"] if REAL 
 
 @pytest.fixture(autouse=True)
 def silent() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+    with silenced():
+        yield
 
 
 def analyzer_of(kineto: Path, last_step: bool = False) -> Any:
