@@ -82,12 +82,16 @@ class ShownArgument(click.Argument):
 
 def parameters_of(function: Callable[..., None]) -> list[click.Parameter]:
     """The parameters that a function declares: `name: Annotated[type, Option("--name", help=...)] = default`."""
-    hints = get_type_hints(function, include_extras=True)
     found = []
-    for name, each in inspect.signature(function).parameters.items():
-        kind, declared = get_args(hints[name])
+    for name, each in _declared(function).parameters.items():
+        kind, declared = get_args(each.annotation)
         found.append(_parameter(name, kind, declared, each.default))
     return found
+
+
+def _declared(function: Callable[..., None]) -> inspect.Signature:
+    """The signature with types; those of `get_type_hints` have `Optional` around them in Python 3.10."""
+    return inspect.signature(function, eval_str=True)
 
 
 def _parameter(name: str, kind: Any, declared: Argument, default: Any) -> click.Parameter:
@@ -145,13 +149,8 @@ def with_option_members(parameter: str, of: type) -> Callable[[Callable[..., Non
     ]
 
     def with_members(command: Callable[..., None]) -> Callable[..., None]:
-        hints = get_type_hints(command, include_extras=True)
-        signature = inspect.signature(command)
-        own = [
-            each.replace(annotation=hints[name])
-            for name, each in signature.parameters.items()
-            if name != parameter
-        ]
+        signature = _declared(command)
+        own = [each for name, each in signature.parameters.items() if name != parameter]
 
         @functools.wraps(command)
         def wrapper(*args: Any, **kwargs: Any) -> None:
