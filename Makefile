@@ -8,7 +8,7 @@
 # make matrix-torch: the tests of capture with other versions of torch; of each several GB.
 # make coverage: the full suite, with the lines that each test runs, in .coverage; an hour.
 # make bench: what measures time; it judges nothing.
-# make wheel: the source archive and a wheel in dist/, with the native library where there is a C++ compiler.
+# make wheels: in dist/ the source archive, a wheel with the native library for each platform, and one without it.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
 # make stress MINUTES=10: capture programs to which all kinds of things happen (docs/testing_the_tools.md).
 # make fuzz: set up with the test extras, and try mutants of small traces for MINUTES=30.
@@ -28,7 +28,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 UV := $(BIN)/uv pip install --quiet
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all coverage quick lock matrix matrix-torch bench wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs collect clean
+.PHONY: demo test test-all coverage quick lock matrix matrix-torch bench wheels fuzz interrupts stress sanitize chromium lint lint-native format types docs collect clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -81,9 +81,21 @@ matrix-torch: $(BIN)/python
 			python -m pytest -q -n $(PROCESSORS) $(TORCH_TESTS) || exit 1; \
 	done
 
-wheel: $(BIN)/python
-	$(PIP) 'build>=1.2,<2'
-	$(BIN)/python -m build --outdir dist
+# One machine compiles for all: zig has the headers of each, and puts its C++ library into ours. What a wheel asks of
+# glibc, auditwheel verifies.
+WHEELS ?= x86_64-linux-gnu.2.17/manylinux_2_17_x86_64 aarch64-linux-gnu.2.17/manylinux_2_17_aarch64 \
+	x86_64-linux-musl/musllinux_1_2_x86_64 aarch64-linux-musl/musllinux_1_2_aarch64 aarch64-macos.11.0/macosx_11_0_arm64
+wheels: $(BIN)/python
+	$(PIP) 'build>=1.2,<2' 'ziglang>=0.15,<1' 'auditwheel>=6.4,<7'
+	CXX=none $(BIN)/python -m build --outdir dist
+	for each in $(WHEELS); do \
+		CXX="$(abspath $(BIN))/python -m ziglang c++ -target $${each%/*}" _PYTHON_HOST_PLATFORM=$${each#*/} \
+			$(BIN)/python -m build --wheel --outdir dist || exit 1; \
+	done
+	for each in dist/*-manylinux*.whl; do \
+		tag=$$(basename $$each .whl | cut -d - -f 5) && \
+			$(BIN)/python -m auditwheel show $$each | tr '\n' ' ' | grep "platform tag: \"$$tag\"" || exit 1; \
+	done
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m benchmarks run

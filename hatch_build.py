@@ -14,8 +14,8 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 FOLDER = "src/tracebraid/native"
-PORTABLE = ["-static-libgcc", "-static-libstdc++"]
-"""A wheel runs on machines that have another C++ library, or none."""
+PORTABLE = ["-static-libgcc", "-static-libstdc++", "-s"]
+"""A wheel runs on machines that have another C++ library, or none; symbols of a debugger would be nine tenths of it."""
 
 
 class NativeLibrary(BuildHookInterface[Any]):
