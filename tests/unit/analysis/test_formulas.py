@@ -99,6 +99,26 @@ def test_flops_are_those_of_the_formula(name: str, arguments: list[Any], flops: 
     assert cost_of(name, *arguments)[0] == flops
 
 
+@pytest.mark.parametrize(
+    ("size", "kernel", "stride", "padding", "dilation", "pooled", "pooled_up"),
+    [
+        (5, 2, 2, 0, 1, 2, 3),
+        (4, 2, 3, 1, 1, 2, 2),
+        (4, 2, 4, 0, 1, 1, 1),
+        (5, 2, 2, 1, 1, 3, 3),
+        (8, 3, 2, 1, 2, 3, 4),
+        (13, 3, 4, 1, 1, 4, 4),
+    ],
+)
+def test_pooled_pictures_have_the_size_that_pytorch_gives_them(
+    size: int, kernel: int, stride: int, padding: int, dilation: int, pooled: int, pooled_up: int
+) -> None:
+    picture, name = tensor(FLOAT, 1, 1, size, size), "aten::max_pool2d_with_indices"
+    given = [f"[{each}, {each}]" for each in (kernel, stride, padding, dilation)]
+    for up, expected in ((False, pooled), (True, pooled_up)):
+        assert cost_of(name, picture, *given, str(up))[0] == expected**2 * kernel**2
+
+
 def test_attention_is_counted_as_pytorch_counts_it() -> None:
     counter = pytest.importorskip("torch.utils.flop_counter")
     q, k, v = (2, 4, 8, 16), (2, 2, 6, 16), (2, 2, 6, 16)

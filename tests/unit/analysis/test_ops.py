@@ -268,6 +268,7 @@ def test_ops_and_calls_are_time_of_the_function_around_them() -> None:
     assert (main["device_self_ns"], main["device_total_ns"], main["is_user"]) == (40, 340, True)
     rest = found[None]
     assert (rest["calls"], rest["host_self_ns"], rest["device_self_ns"]) == (0, 7 + CALL_NS, 1)
+    assert rest["is_user"] is False
     assert (rest["host_total_ns"], rest["device_total_ns"]) == (7 + CALL_NS, 1)
 
 

@@ -418,17 +418,17 @@ def _pool(op: Operands, dilation: int | None, ceil: int, with_positions: bool) -
     if not len(stride) == len(padding) == len(steps) == rank or min(stride) < 1:
         raise UnknownOperandError(op.name)
     up = op.flags(ceil)[0]
-    sizes = [
-        _pooled_size(x.shape[i - rank] + 2 * padding[i] - steps[i] * (kernel[i] - 1) - 1, stride[i], up)
-        for i in range(rank)
-    ]
+    windows = [step * (wide - 1) + 1 for step, wide in zip(steps, kernel, strict=True)]
+    sizes = list(map(_pooled_size, x.shape[-rank:], windows, stride, padding, [up] * rank))
     out = x.like((*x.shape[:-rank], *sizes))
     writes = (out, out.like(dtype="long int")) if with_positions else (out,)
     return cost(out.numel * prod(kernel), (x,), writes)
 
 
-def _pooled_size(reach: int, stride: int, up: bool) -> int:
-    return max((reach + (stride - 1 if up else 0)) // stride + 1, 0)
+def _pooled_size(size: int, window: int, stride: int, padding: int, up: bool) -> int:
+    """Positions of a window; if rounded up, the last begins in the input or the padding before it, as in PyTorch."""
+    count = max((size + 2 * padding - window + (stride - 1 if up else 0)) // stride + 1, 0)
+    return count - (up and (count - 1) * stride >= size + padding)
 
 
 def _adaptive_pool(op: Operands) -> Cost:
