@@ -18,7 +18,7 @@ from tracebraid.version import __version__
 _INTERRUPTED = 128 + signal.SIGINT
 """128 + SIGINT, by shell convention."""
 _OBJECTS_TO_COLLECT = 100_000
-"""Objects made before cycles are looked for. At 700, as Python does, it takes a tenth of a short command."""
+"""New objects before the collector looks for cycles; at Python's 700 it took a tenth of a short command."""
 
 
 def run() -> None:
