@@ -227,6 +227,7 @@ def test_extra_resources_have_a_folder_beside_the_file(observer: Any, tmp_path: 
     assert Observer.get_resources_dir_for_et_path(str(tmp_path / "other.json")) is None
 
 
+@pytest.mark.compiler
 @pytest.mark.parametrize(("wanted", "extras"), [("1", "1"), ("1", "0"), ("0", "1"), (None, None)])
 def test_the_environment_asks_for_an_observer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str | None, extras: str | None
@@ -434,6 +435,31 @@ def test_a_second_observer_of_pytorchs_is_refused_and_the_first_goes_on(tmp_path
     assert files_of(tmp_path) == ["first.json"]
 
 
+def test_what_an_observer_of_the_programs_own_ended_is_whole_until_then_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PyTorch's functions crash where another observer has ended its one recorder."""
+    ours = Mended()
+    ours.register_callback(tmp_path / "ours.json")
+    ours.start()
+    torch.ones(2)
+    theirs = Theirs().register_callback(str(tmp_path / "theirs.json"))
+    theirs.start()
+    torch.zeros(2)
+    theirs.unregister_callback()
+    torch.arange(2)
+    ours.stop()
+    ours.start()
+    ours.unregister_callback()
+    assert "another ExecutionTraceObserver of the program ended this recording" in caplog.text
+    text = (tmp_path / "ours.json").read_text()
+    assert has_name(text, "aten::ones")
+    assert has_name(text, "aten::zeros")
+    assert not has_name(text, "aten::arange")
+    assert has_name(record(Mended, tmp_path / "next.json", lambda: torch.ones(2)), "aten::ones")
+
+
+@pytest.mark.compiler
 @pytest.mark.since_torch("2.8")
 @pytest.mark.parametrize("first", [Native, Mended, Theirs], ids=["native", "mended", "theirs"])
 def test_the_native_recorder_goes_beside_any_other(tmp_path: Path, first: Any) -> None:

@@ -6,7 +6,9 @@ write into its parent's file. Here the second one is refused, and forked childre
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,6 +21,13 @@ _TAKEN = (
     "another ExecutionTraceObserver is registered in this process, and PyTorch has one recorder per process. "
     "Unregister that one first, or use one observer for both"
 )
+_ENDED = (
+    "tracebraid: another ExecutionTraceObserver of the program ended this recording: PyTorch has one recorder per "
+    "process; the native recorder goes beside it"
+)
+_LAST_LINES = re.compile(rb'\]\s*,\s*"finish_ts"\s*:\s*\d+\s*\}\s*$')
+_LAST_LINES_BYTES = 256
+_LOG = logging.getLogger("tracebraid")
 _profiler = torch._C._profiler
 
 
@@ -50,12 +59,12 @@ class TorchRecorder:
 
     def start(self) -> None:
         """Record from now on."""
-        if self.is_open:
+        if self.is_open and not self._was_ended():
             _profiler._enable_execution_trace_observer()
 
     def stop(self) -> None:
         """Record no longer."""
-        if self.is_open:
+        if self.is_open and not self._was_ended():
             _profiler._disable_execution_trace_observer()
 
     def close(self) -> None:
@@ -63,7 +72,10 @@ class TorchRecorder:
         if self.is_open:
             # It frees what other threads may still be writing to.
             wait_for_threads()
-            _profiler._remove_execution_trace_observer()
+            if self._was_ended():
+                _LOG.warning(_ENDED)
+            else:
+                _profiler._remove_execution_trace_observer()
             _PROCESS.holder = None
 
     def discard(self) -> None:
@@ -72,6 +84,16 @@ class TorchRecorder:
             self.stop()
             self.close()
             self.path.unlink(missing_ok=True)
+
+    def _was_ended(self) -> bool:
+        """Return whether an observer of the program's own ended PyTorch's recorder, which wrote its last line then.
+
+        Without a recorder PyTorch's functions crash.
+        """
+        with suppress(OSError), self.path.open("rb") as file:
+            file.seek(max(0, self.path.stat().st_size - _LAST_LINES_BYTES))
+            return _LAST_LINES.search(file.read()) is not None
+        return False
 
     @property
     def is_open(self) -> bool:
