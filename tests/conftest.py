@@ -19,6 +19,7 @@ from tests.waiting import CountedClock
 from tracebraid import clock
 from tracebraid.errors import CaptureError, OutputError
 from tracebraid.native import library
+from tracebraid.native.building import missing_compiler
 
 pytest_plugins = ["tests.gate"]
 
@@ -69,6 +70,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         since = item.get_closest_marker("since_torch")
         if since is not None and _torch() < _numbers(since.args[0]):
             item.add_marker(pytest.mark.skip(reason=f"needs torch {since.args[0]}"))
+        is_native = "native" in re.split(r"[\[\]-]", item.name)[1:]
+        if (is_native or item.get_closest_marker("compiler")) and _is_without_recorder():
+            item.add_marker(pytest.mark.skip(reason="needs a C++ compiler"))
 
 
 @cache
@@ -78,6 +82,18 @@ def _torch() -> tuple[int, ...]:
         return _numbers(version("torch"))
     except PackageNotFoundError:
         return ()
+
+
+@cache
+def _is_without_recorder() -> bool:
+    """Whether the native recorder was not built before, and no compiler can build it."""
+    if not missing_compiler():
+        return False
+    try:
+        from tracebraid.recorders.native.library import library_path
+    except ImportError:
+        return False
+    return not library_path().exists()
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from tests.integration.running import run_command, run_script, signalled
 from tracebraid.errors import ArgumentError, CaptureError, CaptureWarning, OutputError
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.compiler]
 
 SHORT: dict[str, Any] = {"skip_first": 0, "wait": 1, "warmup": 1, "active": 2}
 """Steps 2 and 3; step 1 warms up."""

@@ -27,6 +27,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 
 pytestmark = [
     pytest.mark.torch,
+    pytest.mark.compiler,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch"),
 ]
 

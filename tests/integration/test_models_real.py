@@ -21,7 +21,7 @@ from tracebraid.model.answers.ops import ModuleSource
 from tracebraid.model.linked_trace import LinkedTrace
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.compiler]
 STEPS = 3
 
 

@@ -34,7 +34,7 @@ from tracebraid.errors import CaptureError
 from tracebraid.model.op_schema import RECORDED_TABLES, member_of
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.torch, pytest.mark.compiler, pytest.mark.filterwarnings("ignore")]
 
 nn, functional = torch.nn, torch.nn.functional
 

@@ -30,7 +30,7 @@ from tests.integration.running import run_script
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("torch.utils.checkpoint")
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.torch, pytest.mark.compiler, pytest.mark.filterwarnings("ignore")]
 
 note = torch.profiler.record_function
 

@@ -30,7 +30,7 @@ from tests.integration.running import run_script
 from tracebraid.recorders.native.recorder import NativeRecorder
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.compiler]
 
 MEBI = 1 << 20
 CHUNK = 1 << 16

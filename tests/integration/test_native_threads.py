@@ -29,7 +29,7 @@ from tests.waiting import HANG_S
 from tracebraid.errors import CaptureError
 
 torch = pytest.importorskip("torch")
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.torch, pytest.mark.compiler, pytest.mark.filterwarnings("ignore")]
 
 
 def run_thread(work: Callable[[], object]) -> None:

@@ -18,7 +18,7 @@ from tracebraid.model.capture_facts import COSTS
 from tracebraid.simulation.unrecorded import step_ns
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.compiler]
 calibration = pytest.importorskip("tracebraid.recorders.session.calibration")
 
 OF_OPS = {"op", "tensor", "annotation"}

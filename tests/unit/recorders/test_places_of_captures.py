@@ -15,7 +15,7 @@ from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.recorders.session.settings import Settings
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.torch
+pytestmark = [pytest.mark.torch, pytest.mark.compiler]
 Capture = pytest.importorskip("tracebraid.recorders.session.capture").Capture
 
 PAIR = ["kineto_trace_0.json.gz", "manifest_0.json", "torch_et_0.json.gz"]
