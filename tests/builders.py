@@ -108,9 +108,10 @@ def node(
 
 
 def flattened(one: Json) -> Json:
-    """A node in the form of schema 1.0.1."""
-    found: Json = {"id": one["id"], "name": one["name"], "parent": one["ctrl_deps"]}
-    found |= {attr["name"]: attr["value"] for attr in one["attrs"]}
+    """A node in the form of schema 1.0.1, with its members in PyTorch's order."""
+    attrs = {attr["name"]: attr["value"] for attr in one["attrs"]}
+    found: Json = {"name": one["name"], "id": one["id"], "rf_id": attrs["rf_id"], "parent": one["ctrl_deps"]}
+    found |= {key: attrs[key] for key in ("fw_parent", "seq_id", "scope", "tid", "fw_tid", "op_schema")}
     for side in ("input", "output"):
         found[f"{side}s"] = one[f"{side}s"]["values"]
         found[f"{side}_shapes"], found[f"{side}_types"] = (

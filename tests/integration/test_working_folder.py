@@ -19,11 +19,10 @@ READ = """
 import sys, threading
 sys.path[:0] = {first!r}
 import tracebraid.importers.chunk_decoding as chunk_decoding
-import tracebraid.importers.kineto.reader as reader
 from tracebraid.importers.kineto.reader import read_timeline
 from tracebraid.child_process.worker import Worker
 
-chunk_decoding.CHUNK_BYTES, reader.native_library = 1000, lambda _: None
+chunk_decoding.CHUNK_BYTES, chunk_decoding.native_library = 1000, lambda _: None
 was_given, decode, send, receive = threading.Event(), chunk_decoding.decode_chunk, Worker.send, Worker.receive
 answered = []
 

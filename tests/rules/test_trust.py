@@ -87,7 +87,9 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
     "native/building.py": ({"ctypes"}, "loads libraries that it built, see trust.py"),
     "native/library.py": ({"ctypes", "subprocess"}, "runs the compiler of C++, which CXX names"),
     "native/loops.py": ({"ctypes"}, "calls its functions"),
-    "importers/kineto/scan.py": ({"ctypes"}, "calls the scanner"),
+    "importers/execution_trace/scan.py": ({"ctypes"}, "calls the scanner of nodes"),
+    "importers/kineto/scan.py": ({"ctypes"}, "calls the scanner of events"),
+    "importers/native_scan.py": ({"ctypes"}, "takes what a scanner found"),
     "recorders/native/recorder.py": ({"ctypes"}, "calls it"),
 }
 

@@ -6,10 +6,10 @@ import ctypes
 import os
 import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -19,10 +19,17 @@ from tracebraid.importers.execution_trace.decode import decode_nodes
 from tracebraid.importers.json_stream.chunks import ArrayFile, Chunk
 from tracebraid.importers.kineto.decode import SeenKeys, decode_events
 from tracebraid.model.rank_files import Progress
+from tracebraid.native.library import native_library
+
+if TYPE_CHECKING:
+    from tracebraid.importers.execution_trace.scan import NodeScan
+    from tracebraid.importers.kineto.scan import KinetoScan
 
 CHUNK_BYTES = 1 << 21
 """Chunks of this size keep the decoded objects below a few hundred MB and the cost per chunk small."""
 
+_WORTH_BUILDING_BYTES = 1 << 30
+"""JSON that the Python readers take 10 to 18 s for; building the native library takes some 10 s, and it then 2 s."""
 _BYTES_PER_PROCESS = 48 << 20
 """A process takes about 0.2 s to start, which it saves from about this size on; see benchmarks/README.md."""
 _PROCESSES_AT_MOST = 8
@@ -80,18 +87,19 @@ def decode_file(
     kind: ChunkKind = ChunkKind.EVENTS,
     chunk_bytes: int | None = None,
     label: str = "",
-    library: ctypes.CDLL | None = None,
 ) -> list[Any]:
     """The columns of all chunks, in the order of the file: `EventColumns` or `NodeColumns`.
 
-    With a label, those of the rank whose pids begin with it, in a Kineto trace of several ranks. With the library of
-    the native scanner this process alone reads events, and one `EventColumns` may be of several chunks.
+    With a label, those of the rank whose pids begin with it, in a Kineto trace of several ranks. With the native
+    library this process alone reads, and one element may be of several chunks.
 
     Each process takes the next chunk when it has decoded its last one. This process decodes from the start on,
     while the workers start. `progress` is called now and then, from any thread, with the share of the file that is
     read, 0 to 1.
     """
     work = _Work(file, progress, kind, enumerate(file.chunks(chunk_bytes or CHUNK_BYTES)), label)
+    # Of a file of several ranks the Python reader takes one.
+    library = None if label else native_library(json_bytes_of(file) >= _WORTH_BUILDING_BYTES)
     if library is not None:
         work.scan_here(library)
     elif processes > 1:
@@ -160,9 +168,8 @@ class _Work(Struct):
 
         It decodes from a call as deep as `run_here` does: how deeply a value may be nested depends on that.
         """
-        from tracebraid.importers.kineto.scan import Scan
-
-        scan, index = Scan(library), 0
+        scan_of, index = _scan_of(self.kind), 0
+        scan = scan_of(library)
         while (task := self.take()) is not None:
             index, chunk = task
             if scan.add(self.file.view(chunk)):
@@ -170,7 +177,7 @@ class _Work(Struct):
             if scan.chunks:
                 self.results[index - 1] = scan.columns()
             self.results[index] = self.decode_here(chunk)
-            scan = Scan(library)
+            scan = scan_of(library)
         if scan.chunks:
             self.results[index] = scan.columns()
 
@@ -206,6 +213,16 @@ class _Work(Struct):
                 return
             _reply(worker)
             done += 1
+
+
+def _scan_of(kind: ChunkKind) -> Callable[[ctypes.CDLL], KinetoScan | NodeScan]:
+    if kind is ChunkKind.NODES:
+        from tracebraid.importers.execution_trace.scan import NodeScan
+
+        return NodeScan
+    from tracebraid.importers.kineto.scan import KinetoScan
+
+    return KinetoScan
 
 
 def _reply(worker: Worker) -> bytes:

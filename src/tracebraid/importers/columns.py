@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -54,6 +54,21 @@ def interned_column(values: Iterable[object], missing: tuple[object, ...] = (Non
         renumber[[interner[value] for value in present]] = np.arange(len(present), dtype=np.int32)
         return Interned(renumber[codes], list(present))
     return Interned(codes, list(interner))
+
+
+def numbered(codes: NDArray[np.int32], values: Sequence[object]) -> Interned:
+    """A column of values by number; None is missing, and equal values get one number."""
+    interner = Interner()
+    numbers = numbers_of(values, interner)
+    if len(interner) == len(values):
+        return Interned(codes, list(values))
+    return Interned(np.append(numbers, -1).astype(np.int32)[codes], list(interner))
+
+
+def numbers_of(values: Sequence[object], interner: Interner) -> NDArray[np.int64]:
+    """The number of each value; -1 of None."""
+    found = (-1 if value is None else interner[value] for value in values)
+    return np.fromiter(found, dtype=np.int64, count=len(values))
 
 
 def renamed(column: Interned, rename: Callable[[object], object]) -> Interned:

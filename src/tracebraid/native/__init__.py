@@ -5,7 +5,9 @@ The constants say how the native library is compiled. `hatch_build.py` runs this
 
 LIBRARY = "tracebraid_native.so"
 SOURCES = (
+    "scan.cpp",
     "kineto_scan.cpp",
+    "node_scan.cpp",
     "graph_loops.cpp",
     "simulation_loops.cpp",
     "chakra_loops.cpp",

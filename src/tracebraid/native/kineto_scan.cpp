@@ -3,6 +3,7 @@
 #include <climits>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "columns.h"
 #include "json_text.h"
+#include "scan.h"
 
 namespace tracebraid {
 namespace {
@@ -93,12 +95,11 @@ struct Precision {
   bool is_wide = false;
 };
 
-class Scan {
+class KinetoScan : public Scan {
  public:
-  explicit Scan(std::string_view declaration) { declare(declaration); }
+  explicit KinetoScan(std::string_view declaration) { declare(declaration); }
 
-  // Takes a chunk, or gives it back: then the scan is over, and `take` returns what was before it.
-  bool add(const Byte* data, size_t size) {
+  bool add(const Byte* data, size_t size) override {
     buffer_.resize(size + kPadding);
     memcpy(buffer_.data(), data, size);
     memset(buffer_.data() + size, 0, kPadding);
@@ -119,7 +120,7 @@ class Scan {
     return true;
   }
 
-  int64_t take(int what, int of, void** items);
+  int64_t take(int what, int of, void** items) override;
 
  private:
   struct Mark {
@@ -635,7 +636,7 @@ class Scan {
   std::string lane_text_;
 };
 
-// The arrays of a scan, as `kineto/scan.py` names them. The caller owns what it takes.
+// The arrays of a scan, as `kineto/scan.py` names them.
 enum What : uint8_t {
   kNames,
   kCategories,
@@ -664,19 +665,15 @@ enum What : uint8_t {
   kColumnIntegers,
   kColumnFloats,
   kColumnCodes,
-  kColumnTexts
+  kColumnTexts,
+  kNothing
 };
 
-template <typename Item>
-int64_t given(Array<Item>& array, void** items) {
-  auto size = static_cast<int64_t>(array.size() * sizeof(Item));
-  *items = array.release();
-  return size;
-}
-
-int64_t Scan::take(int what, int of, void** items) {
+int64_t KinetoScan::take(int what, int of, void** items) {
   // The events of a table are taken before its columns.
   auto rows = [&] { return tables_[columns_[of].table].rows; };
+  size_t known = what < kTableEvents ? 1 : what == kTableEvents ? tables_.size() : columns_.size();
+  if (of < 0 || static_cast<size_t>(of) >= known) what = kNothing;
   switch (what) {
     case kNames: return given(name_, items);
     case kCategories: return given(category_, items);
@@ -717,38 +714,7 @@ int64_t Scan::take(int what, int of, void** items) {
 }
 
 }  // namespace
+
+std::unique_ptr<Scan> kineto_scan(std::string_view declaration) { return std::make_unique<KinetoScan>(declaration); }
+
 }  // namespace tracebraid
-
-// No function throws: without memory a scan is null, a chunk is given back, and an array is -1 bytes long.
-extern "C" {
-
-__attribute__((visibility("default"))) void* tracebraid_kineto_new(const char* declaration) {
-  try {
-    return new tracebraid::Scan(declaration);
-  } catch (...) {
-    return nullptr;
-  }
-}
-
-__attribute__((visibility("default"))) void tracebraid_kineto_free(void* scan) {
-  delete static_cast<tracebraid::Scan*>(scan);
-}
-
-__attribute__((visibility("default"))) int tracebraid_kineto_add(void* scan, const void* data, int64_t size) {
-  try {
-    return static_cast<tracebraid::Scan*>(scan)->add(static_cast<const tracebraid::Byte*>(data), size) ? 1 : 0;
-  } catch (...) {
-    return 0;
-  }
-}
-
-__attribute__((visibility("default"))) int64_t tracebraid_kineto_take(void* scan, int what, int of, void** items) {
-  try {
-    return static_cast<tracebraid::Scan*>(scan)->take(what, of, items);
-  } catch (...) {
-    return -1;
-  }
-}
-
-__attribute__((visibility("default"))) void tracebraid_release(void* items) { free(items); }
-}

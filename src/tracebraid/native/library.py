@@ -93,15 +93,17 @@ def _report(problem: str) -> None:
 
 
 def _declare(library: ctypes.CDLL) -> None:
-    """Declare the functions of `kineto_scan.cpp`; loops are all of one kind, see `loops.py`."""
+    """Declare the functions of `scan.cpp`; loops are all of one kind, see `loops.py`."""
     pointer, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
-    library.tracebraid_kineto_new.restype = pointer
-    library.tracebraid_kineto_new.argtypes = [ctypes.c_char_p]
-    library.tracebraid_kineto_free.restype = None
-    library.tracebraid_kineto_free.argtypes = [pointer]
-    library.tracebraid_kineto_add.argtypes = [pointer, ctypes.c_char_p, size]
-    library.tracebraid_kineto_take.restype = size
-    library.tracebraid_kineto_take.argtypes = [pointer, number, number, ctypes.POINTER(pointer)]
+    library.tracebraid_scan_events.restype = pointer
+    library.tracebraid_scan_events.argtypes = [ctypes.c_char_p]
+    library.tracebraid_scan_nodes.restype = pointer
+    library.tracebraid_scan_nodes.argtypes = []
+    library.tracebraid_scan_free.restype = None
+    library.tracebraid_scan_free.argtypes = [pointer]
+    library.tracebraid_scan_add.argtypes = [pointer, ctypes.c_char_p, size]
+    library.tracebraid_scan_take.restype = size
+    library.tracebraid_scan_take.argtypes = [pointer, number, number, ctypes.POINTER(pointer)]
     library.tracebraid_release.restype = None
     library.tracebraid_release.argtypes = [pointer]
 

@@ -14,7 +14,6 @@ from polars.testing import assert_frame_equal
 
 import tracebraid.importers.chunk_decoding as chunk_decoding
 import tracebraid.importers.execution_trace.reader as reader
-import tracebraid.importers.kineto.reader as kineto_reader
 from tests.builders import (
     complete,
     et_text,
@@ -56,7 +55,7 @@ EVENTS = [
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many chunks, which the Python reader decodes."""
     monkeypatch.setattr(chunk_decoding, "CHUNK_BYTES", 1000)
-    monkeypatch.setattr(kineto_reader, "native_library", lambda _: None)
+    monkeypatch.setattr(chunk_decoding, "native_library", lambda _: None)
 
 
 def watch_workers(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:

@@ -13,7 +13,7 @@ from tests.builders import kineto_text, op, write
 from tests.fake_compiler import FakeCompiler, one_that_fails
 from tracebraid.errors import CaptureError, OutputError
 from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.importers.kineto.scan import Scan
+from tracebraid.importers.kineto.scan import KinetoScan
 from tracebraid.native import library
 from tracebraid.native.trust import note_built
 
@@ -52,13 +52,13 @@ def is_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], 
     """Read a trace, and say whether the scanner did."""
     path = write(tmp_path / "t.json", kineto_text([op("a", 1, 2), op("b", 3, 4)]))
     scanned: list[bool] = []
-    add = Scan.add
+    add = KinetoScan.add
 
-    def noted(scan: Scan, data: bytes) -> bool:
+    def noted(scan: KinetoScan, data: bytes) -> bool:
         scanned.append(True)
         return add(scan, data)
 
-    monkeypatch.setattr(Scan, "add", noted)
+    monkeypatch.setattr(KinetoScan, "add", noted)
 
     def read() -> bool:
         scanned.clear()

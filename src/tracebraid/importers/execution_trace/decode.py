@@ -71,14 +71,14 @@ TEXT_ATTRS = ("op_schema", "kernel_backend", "kernel_file")
 _EXACT = 1 << 53
 """A float64 up to here that is whole says which integer it is."""
 _KINDS = {**dict.fromkeys(INT_ATTRS, Kind.INT), **dict.fromkeys(TEXT_ATTRS, Kind.NAME)}
-_FIRST = ("rf_id", "fw_parent", "seq_id")
+FIRST_ATTRS = ("rf_id", "fw_parent", "seq_id")
 """The attributes that come first, as PyTorch writes them."""
 _FIRST_OF_ALL = re.compile(
     rb"\[\s*"
     + b"".join(
         rb'\{\s*"name"\s*:\s*"%b"\s*,\s*"type"\s*:\s*"\w*"\s*,\s*"value"\s*:\s*(-?\d{1,18})\s*\}\s*,\s*'
         % name.encode()
-        for name in _FIRST
+        for name in FIRST_ATTRS
     )
 )
 
@@ -137,16 +137,20 @@ class _Distinct(Struct):
         self.extra_counts.append(len(self.extras) - before)
 
 
-def attributes_of(node_ids: _Ints, texts: list[bytes]) -> Attributes:
-    """Decode the attributes of the nodes of a chunk; what has no column, or does not fit it, is an extra."""
-    first, rest = _without_first(texts)
-    whole = interned_column(rest)
+def attributes_of(node_ids: _Ints, first: Sequence[_Ints], rest: Interned) -> Attributes:
+    """Decode the attributes of nodes; what has no column, or does not fit it, is an extra.
+
+    Args:
+        node_ids: the nodes.
+        first: the values of the attributes in `FIRST_ATTRS`; missing where others come before these.
+        rest: the attributes without these, as JSON.
+    """
     distinct = _Distinct()
-    for text in whole.values:
+    for text in rest.values:
         distinct.add(_ATTRS.decode(text))  # type: ignore[arg-type]
-    code = whole.codes
+    code = rest.codes
     columns: dict[str, ColumnData] = {name: int_column(distinct.values[name])[code] for name in INT_ATTRS}
-    for name, values in zip(_FIRST, first, strict=True):
+    for name, values in zip(FIRST_ATTRS, first, strict=True):
         existing = columns[name]
         assert not isinstance(existing, Interned), f"{name} is a column of integers"
         columns[name] = np.where(existing == INT64_NULL, values, existing)
@@ -170,8 +174,8 @@ def no_extras() -> TableData:
 
 
 def _without_first(texts: list[bytes]) -> tuple[list[_Ints], list[bytes]]:
-    """The attributes in `_FIRST`, missing where a text does not start with these; the texts without them."""
-    missing = (INT64_NULL,) * len(_FIRST)
+    """The attributes in `FIRST_ATTRS`, missing where a text does not start with these; the texts without them."""
+    missing = (INT64_NULL,) * len(FIRST_ATTRS)
     values: list[Iterable[int]] = []
     rest: list[bytes] = []
     match = _FIRST_OF_ALL.match
@@ -183,8 +187,8 @@ def _without_first(texts: list[bytes]) -> tuple[list[_Ints], list[bytes]]:
         else:
             values.append(map(int, found.groups()))
             rest.append(b"[" + text[found.end() :])
-    flat = np.fromiter(chain.from_iterable(values), dtype=np.int64, count=len(texts) * len(_FIRST))
-    return list(flat.reshape(len(texts), len(_FIRST)).T), rest
+    flat = np.fromiter(chain.from_iterable(values), dtype=np.int64, count=len(texts) * len(FIRST_ATTRS))
+    return list(flat.reshape(len(texts), len(FIRST_ATTRS)).T), rest
 
 
 def _extras(node_ids: _Ints, code: NDArray[np.int32], distinct: _Distinct) -> tuple[TableData, _Ints]:
@@ -231,12 +235,21 @@ class ArgumentLists(Struct, frozen=True):
     """The arguments of the nodes of a chunk: two lists for each node, of its inputs and of its outputs.
 
     Args:
-        values: the values of each list.
-        layouts: the members `shapes`, `types` and `strides` of each list, as JSON without the opening brace.
+        counts: how many values each list has.
+        values: the values of all lists in turn, as JSON.
+        layouts: an object with the members `shapes`, `types` and `strides` of each list, as JSON.
     """
 
-    values: list[list[_Raw]]
-    layouts: list[bytes]
+    counts: _Ints
+    values: Interned
+    layouts: Interned
+
+
+def _lists_of(values: list[list[_Raw]], layouts: list[bytes]) -> ArgumentLists:
+    """The lists, from the values and the layout of each."""
+    counts = np.fromiter(map(len, values), dtype=np.int64, count=len(values))
+    texts = interned_column(map(bytes, chain.from_iterable(values)))
+    return ArgumentLists(counts, texts, interned_column(layouts))
 
 
 def arguments_of(texts: list[bytes]) -> ArgumentLists:
@@ -249,10 +262,10 @@ def arguments_of(texts: list[bytes]) -> ArgumentLists:
         return _split(texts)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         found = _ARGUMENTS.decode(b"[" + b",".join(texts) + b"]")
-    return ArgumentLists(
+    return _lists_of(
         [arguments.values for arguments in found],
         [
-            b'"shapes":%b,"types":%b,"strides":%b}'
+            b'{"shapes":%b,"types":%b,"strides":%b}'
             % (bytes(arguments.shapes), bytes(arguments.types), bytes(arguments.strides))
             for arguments in found
         ],
@@ -267,12 +280,10 @@ def _split(texts: list[bytes]) -> ArgumentLists:
     cuts = [text.index(_SHAPES, begin) for text in texts]
     values = [text[begin : cut + 1] for text, cut in zip(texts, cuts, strict=True)]
     lists = _LISTS.decode(b"[" + b",".join(values) + b"]")
-    layouts = [text[cut + 3 :] for text, cut in zip(texts, cuts, strict=True)]
-    if len(lists) != len(texts) or any(
-        _LAYOUT.decode(b"{" + text).values is not None for text in set(layouts)
-    ):
+    layouts = [b"{" + text[cut + 3 :] for text, cut in zip(texts, cuts, strict=True)]
+    if len(lists) != len(texts) or any(_LAYOUT.decode(text).values is not None for text in set(layouts)):
         raise ValueError("values come twice")
-    return ArgumentLists(lists, layouts)
+    return _lists_of(lists, layouts)
 
 
 def values_table(node_ids: _Ints, lists: ArgumentLists) -> tuple[TableData, _Ints]:
@@ -280,20 +291,19 @@ def values_table(node_ids: _Ints, lists: ArgumentLists) -> tuple[TableData, _Int
 
     Shapes, types and strides follow the values: Triton's stream has no stride, old schemas have none at all.
     """
-    counts = np.fromiter(map(len, lists.values), dtype=np.int64, count=len(lists.values))
+    counts = lists.counts
     total = int(counts.sum())
     position = np.arange(total, dtype=np.int64) - np.repeat(np.cumsum(counts) - counts, counts)
     node = np.repeat(np.arange(len(counts)) // 2, counts)
     is_output = np.repeat(np.arange(len(counts), dtype=np.int32) % 2, counts)
-    distinct = interned_column(lists.layouts)
-    layouts = [_LAYOUT.decode(b"{" + text) for text in distinct.values]  # type: ignore[operator]
-    rows = _Rows(np.repeat(distinct.codes, counts), position)
+    layouts = [_LAYOUT.decode(text) for text in lists.layouts.values]  # type: ignore[arg-type]
+    rows = _Rows(np.repeat(lists.layouts.codes, counts), position)
     columns: dict[str, ColumnData] = {
         "node_id": node_ids[node],
         "is_output": Interned(is_output, [False, True]),
         "position": position,
         "type": rows.spread([layout.types for layout in layouts], str, ""),
-        "value": renamed(interned_column(map(bytes, chain.from_iterable(lists.values))), _plain_value),
+        "value": renamed(lists.values, _plain_value),
         "shape": rows.spread([layout.shapes for layout in layouts], _plain, None),
         "strides": rows.spread([layout.strides for layout in layouts], _plain, None),
     }
@@ -421,11 +431,11 @@ def flat_argument_lists(nodes: list[FlatNode]) -> ArgumentLists:
     """The arguments of nodes of schema 1.0.1."""
     values = [values for node in nodes for values in (node.inputs, node.outputs)]
     layouts = [
-        b'"shapes":%b,"types":%b}' % (bytes(shapes), bytes(types))
+        b'{"shapes":%b,"types":%b}' % (bytes(shapes), bytes(types))
         for node in nodes
         for shapes, types in ((node.input_shapes, node.input_types), (node.output_shapes, node.output_types))
     ]
-    return ArgumentLists(values, layouts)
+    return _lists_of(values, layouts)
 
 
 def attribute_texts(nodes: list[Node]) -> list[bytes]:
@@ -539,9 +549,10 @@ def _columns(array: bytes) -> NodeColumns:
     nodes = NODES.decode(array)
     node_ids = _ids(nodes)
     values, values_owner = values_table(node_ids, argument_lists(nodes))
-    attributes = attributes_of(node_ids, attribute_texts(nodes))
+    first, rest = _without_first(attribute_texts(nodes))
+    attributes = attributes_of(node_ids, first, interned_column(rest))
     parents = int_column(list(map(attrgetter("ctrl_deps"), nodes)))
-    return _result(nodes, (node_ids, parents), (values, values_owner), attributes)
+    return node_columns(_names(nodes), (node_ids, parents), (values, values_owner), attributes)
 
 
 def _flat_columns(array: bytes) -> NodeColumns:
@@ -559,26 +570,28 @@ def _flat_columns(array: bytes) -> NodeColumns:
     )
     parents = int_column(list(map(attrgetter("parent"), nodes)))
     values = values_table(node_ids, flat_argument_lists(nodes))
-    return _result(nodes, (node_ids, parents), values, attributes)
+    return node_columns(_names(nodes), (node_ids, parents), values, attributes)
 
 
 def _ids(nodes: Sequence[Node | FlatNode]) -> _Ints:
     return np.fromiter(map(attrgetter("id"), nodes), dtype=np.int64, count=len(nodes))
 
 
-def _result(
-    nodes: Sequence[Node | FlatNode],
-    ids: tuple[_Ints, _Ints],
-    values: tuple[TableData, _Ints],
-    attributes: Attributes,
+def _names(nodes: Sequence[Node | FlatNode]) -> Interned:
+    return interned_column(map(attrgetter("name"), nodes))
+
+
+def node_columns(
+    names: Interned, ids: tuple[_Ints, _Ints], values: tuple[TableData, _Ints], attributes: Attributes
 ) -> NodeColumns:
+    """The content of a chunk, from its nodes' names, their ids and those of their parents, values and attributes."""
     columns: dict[str, ColumnData] = {
         "node_id": ids[0],
-        "name": interned_column(map(attrgetter("name"), nodes)),
+        "name": names,
         "parent_id": ids[1],
         **attributes.columns,
     }
     return NodeColumns(
-        {"nodes": TableData(len(nodes), columns), "values": values[0], **attributes.tables},
+        {"nodes": TableData(len(ids[0]), columns), "values": values[0], **attributes.tables},
         {"values": values[1], **attributes.owners},
     )

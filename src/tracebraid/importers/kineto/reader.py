@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError, WrongTraceError
-from tracebraid.importers.chunk_decoding import decode_file, json_bytes_of, worth_processes
+from tracebraid.importers.chunk_decoding import decode_file, worth_processes
 from tracebraid.importers.columns import taken
 from tracebraid.importers.discovery import as_rank, rank_from_name
 from tracebraid.importers.frames import findings_of, frame_of, groups_of_kineto
@@ -31,10 +31,7 @@ from tracebraid.model.quantities import NS_PER_US
 from tracebraid.model.rank_files import Progress
 from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY, KINETO_TABLES, LANES, UNUSABLE_DURATIONS
 from tracebraid.model.timeline import Timeline
-from tracebraid.native.library import native_library
 
-_WORTH_BUILDING_BYTES = 1 << 30
-"""JSON that the Python reader takes 10 to 18 s for; building the native library takes some 10 s, and it then 2 s."""
 _KNOWN = {category.value for category in Category}
 _DEVICE_KEYS = ["correlation", "stream", "device"]
 """Arguments that only events of a device, or calls that launch them, carry."""
@@ -218,10 +215,7 @@ def timeline_of(
             "this is an Execution Trace, but a Kineto trace was expected",
             "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); are the two swapped?",
         )
-    # Of a file of several ranks the Python reader takes one.
-    library = None if label else native_library(json_bytes_of(file) >= _WORTH_BUILDING_BYTES)
-    processes = processes or worth_processes(file)
-    chunks = decode_file(file, processes, progress, label=label, library=library)
+    chunks = decode_file(file, processes or worth_processes(file), progress, label=label)
     if rank is not None:
         file.header = _header_of_rank(file.header, rank)
     if any(text == _ASCEND for chunk in chunks for _, _, _, text in chunk.names):

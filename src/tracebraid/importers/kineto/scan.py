@@ -1,13 +1,11 @@
 """Columns of a Kineto trace from the native scanner: `native/kineto_scan.cpp`, whose twin and oracle is `decode`.
 
-The scanner takes chunks as long as they hold what recorders write. It gives back a whole chunk with anything else, and
-`decode` reads that: what `decode` does with an event may depend on the others of its chunk.
+It gives back whole chunks, not events: what `decode` does with an event may depend on the others of its chunk.
 """
 
 from __future__ import annotations
 
 import ctypes
-import weakref
 from collections.abc import Sequence
 from enum import IntEnum
 from functools import cache
@@ -25,6 +23,8 @@ from tracebraid.importers.columns import (
     TableData,
     first_of,
     interned_column,
+    numbered,
+    numbers_of,
 )
 from tracebraid.importers.kineto.decode import (
     INT64,
@@ -38,6 +38,7 @@ from tracebraid.importers.kineto.decode import (
     names_of,
     type_of,
 )
+from tracebraid.importers.native_scan import NativeScan
 from tracebraid.model.category import CATEGORY_BY_OLD_NAME
 from tracebraid.model.column import INT64_NULL, Column, Kind, Table
 from tracebraid.model.schema import DETAIL_TABLES_BY_CATEGORY
@@ -98,36 +99,24 @@ class _Slot(Struct, frozen=True):
     key: str
 
 
-class Scan:
-    """A run of chunks that the scanner reads into one set of columns.
+class KinetoScan(NativeScan):
+    """A run of chunks with events that the scanner reads into one set of columns.
 
     Args:
         library: as `native.library` loads it.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
         self._tables, self._slots, text = _declared()
-        scan = library.tracebraid_kineto_new(text)
-        if not scan:
-            raise MemoryError
-        self._scan = ctypes.c_void_p(scan)
-        weakref.finalize(self, library.tracebraid_kineto_free, self._scan)
-        self.chunks = 0
-
-    def add(self, data: bytes) -> bool:
-        """Read a chunk; False if it was given back. Then the run has ended."""
-        is_read = bool(self._library.tracebraid_kineto_add(self._scan, data, len(data)))
-        self.chunks += is_read
-        return is_read
+        super().__init__(library, library.tracebraid_scan_events(text))
 
     def columns(self) -> EventColumns:
         """The columns of the chunks that were read; once only."""
         result = EventColumns()
         lanes = Interner()
-        lane_of = _numbers(self._texts(_What.LANE_TEXTS, tuple[int | str | None, int | str | None]), lanes)
+        lane_of = numbers_of(self.texts(_What.LANE_TEXTS, tuple[int | str | None, int | str | None]), lanes)
         result.lanes = list(lanes)
-        categories = self._texts(_What.CATEGORY_TEXTS, str)
+        categories = self.texts(_What.CATEGORY_TEXTS, str)
         self._fill_events(result, categories, lane_of)
         self._fill_flows(result, categories, lane_of)
         self._fill_others(result)
@@ -138,7 +127,7 @@ class Scan:
     def _fill_events(
         self, result: EventColumns, categories: Sequence[str], lane_of: NDArray[np.int64]
     ) -> None:
-        codes = self._take(_What.CATEGORIES, np.int32)
+        codes = self.take(_What.CATEGORIES, np.int32)
         counts = np.bincount(codes[codes >= 0], minlength=len(categories)).tolist()
         result.old_categories = {
             name: count
@@ -152,35 +141,35 @@ class Scan:
         result.tables["events"] = TableData(
             len(codes),
             {
-                "name": _interned(self._take(_What.NAMES, np.int32), self._texts(_What.NAME_TEXTS, str)),
-                "category": _interned(codes, todays),
-                "lane": lane_of[self._take(_What.LANES, np.int32)],
-                "ts_ns": self._take(_What.TS, np.int64),
-                "dur_ns": self._take(_What.DUR, np.int64),
+                "name": numbered(self.take(_What.NAMES, np.int32), self.texts(_What.NAME_TEXTS, str)),
+                "category": numbered(codes, todays),
+                "lane": lane_of[self.take(_What.LANES, np.int32)],
+                "ts_ns": self.take(_What.TS, np.int64),
+                "dur_ns": self.take(_What.DUR, np.int64),
             },
         )
 
     def _fill_flows(
         self, result: EventColumns, categories: Sequence[str], lane_of: NDArray[np.int64]
     ) -> None:
-        flow_id = self._take(_What.FLOW_IDS, np.int64)
+        flow_id = self.take(_What.FLOW_IDS, np.int64)
         if not len(flow_id):
             return
-        phases, codes = np.unique(self._take(_What.FLOW_PHASES, np.int32), return_inverse=True)
+        phases, codes = np.unique(self.take(_What.FLOW_PHASES, np.int32), return_inverse=True)
         result.tables["flows"] = TableData(
             len(flow_id),
             {
                 "flow_id": flow_id,
-                "category": _interned(self._take(_What.FLOW_CATEGORIES, np.int32), categories),
+                "category": numbered(self.take(_What.FLOW_CATEGORIES, np.int32), categories),
                 "phase": Interned(codes.astype(np.int32), [chr(phase) for phase in phases.tolist()]),
-                "lane": lane_of[self._take(_What.FLOW_LANES, np.int32)],
-                "ts_ns": self._take(_What.FLOW_TS, np.int64),
+                "lane": lane_of[self.take(_What.FLOW_LANES, np.int32)],
+                "ts_ns": self.take(_What.FLOW_TS, np.int64),
             },
         )
 
     def _fill_others(self, result: EventColumns) -> None:
         """Take names from metadata; events that fit no table stay text."""
-        array = self._array(_What.OTHERS)
+        array = self.array_text(_What.OTHERS)
         events = msgspec.json.decode(array, type=list[Event])
         kept = []
         for event, text in zip(events, msgspec.json.decode(array, type=list[msgspec.Raw]), strict=True):
@@ -201,7 +190,7 @@ class Scan:
         extras: Extras = []
         misfits = self._misfits()
         for number, table in enumerate(self._tables):
-            events = self._take(_What.TABLE_EVENTS, np.int64, number)
+            events = self.take(_What.TABLE_EVENTS, np.int64, number)
             if not len(events):
                 continue
             columns: dict[str, ColumnData] = {"event_id": events}
@@ -221,10 +210,10 @@ class Scan:
 
     def _misfits(self) -> dict[int, dict[int, bytes]]:
         """By column and row the text of each value that the scanner left to `fit`."""
-        texts = [bytes(text) for text in self._texts(_What.MISFIT_VALUE_TEXTS, msgspec.Raw)]
+        texts = [bytes(text) for text in self.texts(_What.MISFIT_VALUE_TEXTS, msgspec.Raw)]
         misfits: dict[int, dict[int, bytes]] = {}
         columns, rows, codes = (
-            self._take(what, np.int32).tolist()
+            self.take(what, np.int32).tolist()
             for what in (_What.MISFIT_COLUMNS, _What.MISFIT_ROWS, _What.MISFIT_TEXTS)
         )
         for column, row, code in zip(columns, rows, codes, strict=True):
@@ -236,12 +225,12 @@ class Scan:
     ) -> ColumnData | None:
         """The values of an argument by the rows of its table; None if there are none."""
         if slot.column.kind not in (Kind.INT, Kind.FLOAT):
-            codes = self._take(_What.COLUMN_CODES, np.int32, index)
+            codes = self.take(_What.COLUMN_CODES, np.int32, index)
             return self._of_texts(index, slot, codes, events, extras) if len(codes) else None
         is_int = slot.column.kind is Kind.INT
         what = _What.COLUMN_INTEGERS if is_int else _What.COLUMN_FLOATS
         null = INT64_NULL if is_int else np.nan
-        values: NDArray[Any] = self._take(what, np.int64 if is_int else np.float64, index)
+        values: NDArray[Any] = self.take(what, np.int64 if is_int else np.float64, index)
         if misfits and not len(values):
             values = np.full(len(events), null, dtype=np.int64 if is_int else np.float64)
         kind = type_of(slot.column)[0]
@@ -258,29 +247,29 @@ class Scan:
         self, index: int, slot: _Slot, codes: NDArray[np.int32], events: NDArray[np.int64], extras: Extras
     ) -> ColumnData:
         kind = slot.column.kind
-        values = self._texts(_What.COLUMN_TEXTS, type_of(slot.column)[0], index)
+        values = self.texts(_What.COLUMN_TEXTS, type_of(slot.column)[0], index)
         if kind is Kind.JSON:
-            return _interned(codes, [as_in_file(text) for text in values])
+            return numbered(codes, [as_in_file(text) for text in values])
         if kind is Kind.TEXT:
-            return _interned(codes, [str(value) for value in values])
+            return numbered(codes, [str(value) for value in values])
         if kind is Kind.INTS:
             lists = [_list_of(value) for value in values]
             for code, value in enumerate(values):
                 if lists[code] is None:
                     text = msgspec.json.encode(value)
                     extras += [(event, slot.key, text) for event in events[codes == code].tolist()]
-            return _interned(codes, lists)
-        return _interned(codes, values)
+            return numbered(codes, lists)
+        return numbered(codes, values)
 
     def _fill_extras(self, result: EventColumns, extras: Extras) -> None:
         """Fill `extra_args`, in the order of events and keys."""
-        events = self._take(_What.EXTRA_EVENTS, np.int32).astype(np.int64)
-        keys, values = self._take(_What.EXTRA_KEYS, np.int32), self._take(_What.EXTRA_VALUES, np.int32)
-        key_texts: list[str] = self._texts(_What.KEY_TEXTS, str)
-        value_texts = [bytes(text) for text in self._texts(_What.VALUE_TEXTS, msgspec.Raw)]
+        events = self.take(_What.EXTRA_EVENTS, np.int32).astype(np.int64)
+        keys, values = self.take(_What.EXTRA_KEYS, np.int32), self.take(_What.EXTRA_VALUES, np.int32)
+        key_texts: list[str] = self.texts(_What.KEY_TEXTS, str)
+        value_texts = [bytes(text) for text in self.texts(_What.VALUE_TEXTS, msgspec.Raw)]
         if extras:
             key_numbers, value_numbers = Interner(), Interner()
-            _numbers(key_texts, key_numbers), _numbers(value_texts, value_numbers)
+            numbers_of(key_texts, key_numbers), numbers_of(value_texts, value_numbers)
             events = np.concatenate([events, np.array([event for event, _, _ in extras], dtype=np.int64)])
             keys = np.concatenate([keys, [key_numbers[key] for _, key, _ in extras]]).astype(np.int32)
             values = np.concatenate([values, [value_numbers[text] for _, _, text in extras]]).astype(np.int32)
@@ -297,45 +286,10 @@ class Scan:
         }
         result.tables["extra_args"] = TableData(len(events), columns)
 
-    def _array(self, what: _What, of: int = 0) -> bytes:
-        """JSON texts as a list."""
-        return b"[" + self._take(what, np.uint8, of).tobytes()[:-1] + b"]"
-
-    def _texts(self, what: _What, kind: Any, of: int = 0) -> list[Any]:
-        texts: list[Any] = msgspec.json.decode(self._array(what, of), type=list[kind])
-        return texts
-
-    def _take(self, what: _What, dtype: Any, of: int = 0) -> NDArray[Any]:
-        """An array of the scan, which owns its memory from now on."""
-        items = ctypes.c_void_p()
-        size_bytes = self._library.tracebraid_kineto_take(self._scan, what, of, ctypes.byref(items))
-        if size_bytes < 0:
-            raise MemoryError
-        if not size_bytes or items.value is None:
-            return np.empty(0, dtype=dtype)
-        memory = (ctypes.c_char * size_bytes).from_address(items.value)
-        weakref.finalize(memory, self._library.tracebraid_release, items)
-        return np.frombuffer(memory, dtype=dtype)
-
 
 def declaration() -> bytes:
     """The tables of arguments, as the scanner is told."""
     return _declared()[2]
-
-
-def _interned(codes: NDArray[np.int32], values: Sequence[object]) -> Interned:
-    """A column of values by number; None is missing, and equal values get one number."""
-    interner = Interner()
-    numbers = _numbers(values, interner)
-    if len(interner) == len(values):
-        return Interned(codes, list(values))
-    return Interned(np.append(numbers, -1).astype(np.int32)[codes], list(interner))
-
-
-def _numbers(values: Sequence[object], interner: Interner) -> NDArray[np.int64]:
-    """The number of each value; -1 of None."""
-    found = (-1 if value is None else interner[value] for value in values)
-    return np.fromiter(found, dtype=np.int64, count=len(values))
 
 
 def _list_of(value: object) -> object:

@@ -5,51 +5,37 @@ from __future__ import annotations
 import ctypes
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-import polars as pl
 import pytest
-from polars.testing import assert_frame_equal
 
 import tracebraid
 import tracebraid.importers.chunk_decoding as chunk_decoding
-import tracebraid.importers.kineto.reader as reader
 from tests.conftest import ROOT
-from tools.fuzz.formats import format_of
+from tests.unit.importers.scanning import (
+    PER_PART,
+    built_library,
+    compare_readers,
+    count_chunks,
+    mutants,
+    samples_of,
+)
 from tools.fuzz.model import Sample
-from tracebraid.errors import CaptureError, InputError, OutputError
-from tracebraid.importers.kineto.scan import Scan
-from tracebraid.model.timeline import Timeline
-from tracebraid.native import library as native
+from tracebraid.importers.kineto.reader import read_timeline
 
 GOOD = '{"ph":"X","cat":"cpu_op","name":"good","pid":1,"tid":1,"ts":1.001,"dur":2,"args":{"External id":1}}'
 SMALL_CHUNK_BYTES = 600
-PER_PART = 10
 
 
 @pytest.fixture(scope="module")
 def library() -> ctypes.CDLL:
-    try:
-        native.build()
-    except (CaptureError, OutputError) as error:
-        pytest.skip(str(error))
-    library = native.native_library(is_worth_building=False)
-    assert library is not None
-    return library
+    return built_library()
 
 
 @pytest.fixture
 def scans(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether the scanner took each chunk that it was given."""
-    taken: list[bool] = []
-    add = Scan.add
-
-    def counted(scan: Scan, data: bytes) -> bool:
-        taken.append(add(scan, data))
-        return taken[-1]
-
-    monkeypatch.setattr(Scan, "add", counted)
-    return taken
+    return count_chunks(monkeypatch)
 
 
 Compare = Callable[[Path], None]
@@ -59,35 +45,12 @@ Compare = Callable[[Path], None]
 def compare(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Compare:
     """Read a file in usual and in small chunks with both readers."""
 
-    def read(path: Path, by: ctypes.CDLL | None) -> Timeline | str:
-        monkeypatch.setattr(reader, "native_library", lambda _: by)
-        try:
-            return reader.read_timeline(path, processes=1)
-        except InputError as error:
-            return f"{type(error).__name__}: {error}"
-
     def compared(path: Path) -> None:
         for chunk_bytes in (chunk_decoding.CHUNK_BYTES, SMALL_CHUNK_BYTES):
             monkeypatch.setattr(chunk_decoding, "CHUNK_BYTES", chunk_bytes)
-            assert_same(read(path, library), read(path, None))
+            compare_readers(path, partial(read_timeline, processes=1), library, monkeypatch)
 
     return compared
-
-
-def assert_same(found: Timeline | str, expected: Timeline | str) -> None:
-    if isinstance(found, str) or isinstance(expected, str):
-        assert found == expected
-        return
-    assert found.findings == expected.findings
-    assert found.header == expected.header
-    assert found.tables.keys() == expected.tables.keys()
-    for name, table in expected.tables.items():
-        assert_frame_equal(as_text(found.tables[name]), as_text(table), check_exact=True)
-
-
-def as_text(frame: pl.DataFrame) -> pl.DataFrame:
-    """Names as text: their codes may differ."""
-    return frame.with_columns(pl.col(pl.Categorical).cast(pl.String))
 
 
 def event(**members: str | None) -> str:
@@ -314,23 +277,14 @@ def test_real_traces_are_read_alike(
 
 @pytest.fixture(scope="module")
 def samples(tmp_path_factory: pytest.TempPathFactory) -> list[Sample]:
-    return list(format_of("kineto_json").samples(tmp_path_factory.mktemp("samples")))
+    return samples_of("kineto_json", tmp_path_factory.mktemp("samples"))
 
 
 @pytest.mark.full(keep=1)
 @pytest.mark.parametrize("part", range(100))
 def test_mutants_are_read_alike(tmp_path: Path, compare: Compare, samples: list[Sample], part: int) -> None:
-    mutations = format_of("kineto_json").mutations
-    for seed in range(part * PER_PART, (part + 1) * PER_PART):
-        numbers = random.Random(seed)
-        files = dict(numbers.choice(samples).files)
-        for _ in range(numbers.randint(1, 3)):
-            files = dict(numbers.choice(mutations)(files, numbers))
-        for name, data in files.items():
-            path = tmp_path / f"{seed}-{Path(name).name}"
-            path.write_bytes(data)
-            compare(path)
-            path.unlink()
+    for path in mutants("kineto_json", samples, part, tmp_path):
+        compare(path)
 
 
 @pytest.mark.full(keep=1)
