@@ -30,13 +30,12 @@ from benchmarks.measure import (
 )
 from tracebraid.importers.discovery import find_rank_files
 
-_ONE, _TWO = "tracebraid, 1 process", "tracebraid, 2 processes"
-_JSON, _HTA = "json.loads", "HTA, load"
+_OURS, _JSON, _HTA = "tracebraid", "json.loads", "HTA, load"
 _DLRM_REPEATS, _BUNDLED_REPEATS = (1, 2, 4, 8, 16, 32, 64), (1, 2, 4, 8, 16)
-_READ_RATIO, _LARGE_SECONDS, _LARGE_BYTES = 1.7, 12.0, 2.5e9
+_READ_RATIO, _LARGE_SECONDS, _LARGE_BYTES = 6.0, 4.0, 2.5e9
 _LINK_SECONDS, _LINK_TIMES, _LINK_EXPONENT = 3.0, 32, 1.1
 _IMPORT_SECONDS = 0.35
-_NODES_MB_S, _GRAPH_MB_S = 100.0, 50.0
+_NODES_MB_S, _GRAPH_MB_S = 250.0, 50.0
 
 
 _Subjects = dict[str, Callable[[], Measured]]
@@ -53,17 +52,16 @@ def read_packed(given: Given) -> Iterator[Row]:
 
 
 def _reading(name: str, path: Path, given: Given) -> Iterator[Row]:
-    subjects: _Subjects = {_JSON: partial(task, "tasks:json_loads", path)}
-    for processes, subject in ((1, _ONE), (2, _TWO)):
-        subjects[subject] = partial(task, "tasks:read", path, processes)
+    subjects: _Subjects = {
+        _JSON: partial(task, "tasks:json_loads", path),
+        _OURS: partial(task, "tasks:read", path),
+    }
     runs = side_by_side({**subjects, **_hta(path, given)}, given.rounds)
     for subject, measured in runs.items():
         ratio = speed_ratio(measured, runs[_JSON])
         target = None
-        if subject == _ONE and path.suffix != ".gz":
-            target = Target(f"{_READ_RATIO} x json.loads", ratio >= _READ_RATIO)
-        if subject == _TWO:
-            target = Target("faster than 1 process", speed_ratio(measured, runs[_ONE]) > 1)
+        if subject == _OURS and path.suffix != ".gz":
+            target = Target(f"{_READ_RATIO:.0f} x json.loads", ratio >= _READ_RATIO)
         yield _row(name, subject, measured, {"x json.loads": ratio}, target)
 
 
@@ -71,12 +69,12 @@ def read_large(given: Given) -> Iterator[Row]:
     """Read a Kineto trace of 1.25 GB."""
     path = given.inputs.large_timeline()
     size = path.stat().st_size
-    subjects: _Subjects = {_TWO: partial(task, "tasks:read", path, 2)}
+    subjects: _Subjects = {_OURS: partial(task, "tasks:read", path)}
     runs = side_by_side({**subjects, **_hta(path, given)}, min(given.rounds, 3))
     for subject, measured in runs.items():
         one = typical(measured)
         target = None
-        if subject == _TWO:
+        if subject == _OURS:
             met = one.seconds <= _LARGE_SECONDS and one.peak_bytes <= _LARGE_BYTES
             target = Target(f"{_LARGE_SECONDS:.0f} s, {_LARGE_BYTES / 1e6:,.0f} MB", met)
         yield _row(
@@ -88,9 +86,10 @@ def read_et(given: Given) -> Iterator[Row]:
     """Read Execution Traces."""
     for schema, path in given.inputs.execution_traces().items():
         size_mb = path.stat().st_size / 1e6
-        subjects: _Subjects = {_JSON: partial(task, "tasks:json_loads", path)}
-        for processes, subject in ((1, _ONE), (2, _TWO)):
-            subjects[subject] = partial(task, "tasks:read_et", path, processes)
+        subjects: _Subjects = {
+            _JSON: partial(task, "tasks:json_loads", path),
+            _OURS: partial(task, "tasks:read_et", path),
+        }
         runs = side_by_side(subjects, given.rounds)
         for subject, measured in runs.items():
             one = typical(measured)
@@ -235,8 +234,8 @@ def _reading_of(file: Path, given: Given) -> Iterator[Row]:
         subjects = {}
         for name, path in (("plain", file), ("gzip", packed)):
             obstore.put(from_url("s3://traces", client_options={"allow_http": True}), path.name, path)
-            subjects[f"{name}, disk"] = partial(task, "tasks:read", path, 1)
-            subjects[f"{name}, S3"] = partial(task, "tasks:read", f"s3://traces/{path.name}", 1)
+            subjects[f"{name}, disk"] = partial(task, "tasks:read", path)
+            subjects[f"{name}, S3"] = partial(task, "tasks:read", f"s3://traces/{path.name}")
         for name, found in side_by_side(subjects, given.rounds).items():
             yield _row("remote", name, found)
 

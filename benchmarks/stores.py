@@ -54,7 +54,7 @@ def store_rows(path: Path, folder: Path, rounds: int) -> list[Row]:
         return tracebraid.open(target)[files.rank]
 
     subjects: dict[str, Callable[[], object]] = {
-        "read JSON": lambda: read_timeline(kineto, 1),
+        "read JSON": lambda: read_timeline(kineto),
         "pack": pack,
         "read store": lambda: dict(linked().timeline.tables),
         "with links": lambda: dict(linked().compute_all().timeline.tables),

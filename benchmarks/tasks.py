@@ -20,23 +20,23 @@ def json_loads(path: str) -> Measured:
     return measured
 
 
-def read(path: str, processes: str) -> Measured:
+def read(path: str) -> Measured:
     """A Kineto trace into all its tables, from the file on disk."""
     from tracebraid import read_timeline
 
     watch = Stopwatch()
-    held = read_timeline(path, int(processes))
+    held = read_timeline(path)
     measured = watch.stop()
     del held
     return measured
 
 
-def read_et(path: str, processes: str) -> Measured:
+def read_et(path: str) -> Measured:
     """An Execution Trace: its nodes and their values, then its tensor graph."""
     from tracebraid import read_execution_trace
 
     watch = Stopwatch()
-    held = read_execution_trace(path, int(processes))
+    held = read_execution_trace(path)
     watch.lap("nodes")
     edges = held.tensor_edges
     watch.lap("tensor graph")

@@ -33,7 +33,7 @@ V100, QWEN, DDP = "v100_rank1of2_54MB", "h100_qwen_stack_memory", "a100_ddp_nccl
 
 @cache
 def linked(path: Path) -> LinkedTrace:
-    return link(None, path, processes=1)
+    return link(None, path)
 
 
 @cache
@@ -145,7 +145,7 @@ def test_other_traces_claim_nothing(real_traces: Path) -> None:
     assert len(files) > len(SERVING)
     for path in files:
         if path.name.removesuffix(".json.gz") not in SERVING:
-            trace = link(None, path, processes=1)
+            trace = link(None, path)
             for analysis in ANALYSES:
                 found = analysis.answer(trace)
                 assert found.is_empty(), (path, analysis.name)

@@ -54,7 +54,7 @@ def parsed(path: Path) -> Any:
 
 @lru_cache(maxsize=1)
 def timeline_of(path: Path) -> Timeline:
-    return read_timeline(path, processes=1)
+    return read_timeline(path)
 
 
 @lru_cache(maxsize=1)
@@ -170,7 +170,7 @@ def test_times_are_exact_to_the_nanosecond(real_traces: Path) -> None:
     raw = json.loads(gzip.decompress(path.read_bytes()), parse_float=Decimal)
     base = raw["baseTimeNanoseconds"]
     timed = [event for event in raw["traceEvents"] if is_timed(event)]
-    events = read_timeline(path, processes=1).events
+    events = read_timeline(path).events
     starts = [base + int(Decimal(event["ts"]) * 1000) for event in timed]
     assert any(Decimal(event["ts"]) * 1000 % 1000 for event in timed)
     assert events.get_column("ts_ns").to_list() == starts
@@ -183,7 +183,7 @@ def test_times_are_exact_to_the_nanosecond(real_traces: Path) -> None:
 def test_all_traces_are_read_the_same_in_small_chunks(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = timeline_of(path)
     monkeypatch.setattr("tracebraid.importers.chunk_decoding.CHUNK_BYTES", 50_000)
-    pieced = read_timeline(path, processes=1)
+    pieced = read_timeline(path)
     for name, table in expected.tables.items():
         assert pieced.tables[name].equals(table), name
     assert pieced.header == expected.header

@@ -189,7 +189,7 @@ def test_our_reader_finds_the_tables_of_every_schema_as_they_were(
 ) -> None:
     """Written again because one operator lost its parent, with a timeline that says nothing of parents."""
     kineto = write(tmp_path / "kineto_trace_0.json", kineto_text([op("other", 0, 1)]))
-    linked = link(real_traces / name, kineto, processes=1)
+    linked = link(real_traces / name, kineto)
     before = linked.et
     assert before is not None
     threads = before.nodes.filter(pl.col("is_root") & (pl.col("tid") > 0)).get_column("node_id")

@@ -50,7 +50,7 @@ def timeline(folder: Path, data: str | bytes, name: str = "t.json") -> Timeline:
     path = folder / name
     path.unlink(missing_ok=True)
     path.write_bytes(data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass"))
-    found = read_timeline(path, processes=1)
+    found = read_timeline(path)
     assert_located(found, path)
     return found
 

@@ -58,13 +58,13 @@ class Read:
 
 
 def read_events(path: Path) -> Read:
-    found = read_timeline(path, processes=1)
+    found = read_timeline(path)
     tables = (found.events, found.flows, found.tables["other_events"])
     return Read(sum(table.height for table in tables), found.findings)
 
 
 def read_nodes(path: Path) -> Read:
-    found = read_execution_trace(path, processes=1)
+    found = read_execution_trace(path)
     repeated = sum(one.count for one in found.findings if one.code == "duplicate-id")
     return Read(found.nodes.height + repeated, found.findings)
 

@@ -157,7 +157,7 @@ def test_a_pipe_is_read_as_far_as_it_goes(pipe: bytes) -> None:
     os.write(writing, pipe)
     os.close(writing)
     try:
-        assert names(read_timeline(f"/dev/fd/{reading}", processes=1))[0] == "first"
+        assert names(read_timeline(f"/dev/fd/{reading}"))[0] == "first"
     finally:
         os.close(reading)
 

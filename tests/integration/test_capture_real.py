@@ -360,6 +360,6 @@ def test_a_generation_is_a_prefill_and_its_decodes(tmp_path: Path) -> None:
     path = tmp_path / "kineto_trace_0.json"
     done = run_command(sys.executable, "-c", SCRIPT, path)
     assert done.returncode == 0, done.stderr
-    found = inference_phases(link(None, path, processes=1))
+    found = inference_phases(link(None, path))
     assert found.select("phase", "requests", "tokens").rows() == [("prefill", 3, 21), *[("decode", 3, 3)] * 4]
     assert (found.get_column("host_ns") > 0).all()

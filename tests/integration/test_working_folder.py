@@ -15,32 +15,17 @@ from tests.integration.captured import QUIET
 from tests.integration.hostile_folder import make_hostile_folder, ran
 from tests.waiting import HANG_S
 
-READ = """
-import sys, threading
+ASK = """
+import os, sys
 sys.path[:0] = {first!r}
-import tracebraid.importers.chunk_decoding as chunk_decoding
-from tracebraid.importers.kineto.reader import read_timeline
-from tracebraid.child_process.worker import Worker
+import polars
+import tracebraid
 
-chunk_decoding.CHUNK_BYTES, chunk_decoding.native_library = 1000, lambda _: None
-was_given, decode, send, receive = threading.Event(), chunk_decoding.decode_chunk, Worker.send, Worker.receive
-answered = []
+def asked(linked):
+    return polars.DataFrame({{"events": [linked.timeline.events.height], "pid": [os.getpid()]}})
 
-def watched_send(worker, message):
-    was_given.set()
-    send(worker, message)
-
-def watched_receive(worker):
-    reply = receive(worker)
-    answered.append(reply)
-    return reply
-
-def wait_and_decode(*args):
-    was_given.wait(600)
-    return decode(*args)
-
-Worker.send, Worker.receive, chunk_decoding.decode_chunk = watched_send, watched_receive, wait_and_decode
-print(read_timeline("trace.json", processes=2).events.height, bool(answered) and None not in answered)
+found = polars.concat(tracebraid.open(".", engine="pool").each(asked))
+print(found["events"].to_list(), os.getpid() not in found["pid"])
 """
 BUILD = "from tracebraid.recorders.native.library import build; print(build())"
 RECORD = """
@@ -58,9 +43,15 @@ print(read_execution_trace("et.arrow.zip").op_nodes.height > 0)
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
     folder = make_hostile_folder(tmp_path / "received")
-    events = [op(f"op {number}", number, 1) for number in range(300)]
-    write(folder / "trace.json", kineto_text(events))
+    write_two_ranks(folder)
     return folder
+
+
+def write_two_ranks(folder: Path) -> None:
+    for rank in range(2):
+        events = [op(f"op {number}", number, 1) for number in range(300)]
+        text = kineto_text(events, {"distributedInfo": {"rank": rank}})
+        write(folder / f"kineto_trace_{rank}.json", text)
 
 
 def run_in(folder: Path, code: str, *options: str, **env: str | None) -> subprocess.CompletedProcess[str]:
@@ -92,14 +83,12 @@ def test_the_hostile_folder_leaves_markers_where_it_is_on_the_path(hostile: Path
 
 @pytest.mark.full(keep=1)
 @pytest.mark.parametrize("first", [[], [""], ["."], ["./."], ["..", "x"]], ids=str)
-def test_a_large_trace_is_read_with_a_worker_and_nothing_of_the_folder_runs(
-    hostile: Path, first: list[str]
-) -> None:
+def test_a_worker_answers_and_nothing_of_the_folder_runs(hostile: Path, first: list[str]) -> None:
     # What the script itself imports must be there before the folder comes first.
-    loaded = "import tracebraid.importers.kineto.reader, tracebraid.importers.chunk_decoding, polars, json\n"
-    code = loaded + READ.format(first=first)
+    loaded = "import tracebraid.engine.pool, tracebraid.importers.kineto.reader, polars, json\n"
+    code = loaded + ASK.format(first=first)
     done = run_in(hostile, code)
-    assert (done.stdout, done.stderr, done.returncode) == ("300 True\n", "", 0)
+    assert (done.stdout, done.stderr, done.returncode) == ("[300, 300] True\n", "", 0)
     assert ran(hostile) == []
 
 
@@ -110,9 +99,9 @@ def test_a_module_path_of_the_environment_does_not_bring_the_folder_into_the_wor
 ) -> None:
     """The program itself keeps clear of the folder; what the environment says is for its children to read."""
     value = "None" if given is None else repr(given.format(folder=hostile))
-    code = f"import os\nif {value} is not None: os.environ['PYTHONPATH'] = {value}\n" + READ.format(first=[])
+    code = f"import os\nif {value} is not None: os.environ['PYTHONPATH'] = {value}\n" + ASK.format(first=[])
     done = run_in(hostile, code, PYTHONPATH=None)
-    assert (done.stdout, done.stderr, done.returncode) == ("300 True\n", "", 0)
+    assert (done.stdout, done.stderr, done.returncode) == ("[300, 300] True\n", "", 0)
     assert ran(hostile) == []
 
 
@@ -120,12 +109,12 @@ def test_a_module_path_of_the_environment_does_not_bring_the_folder_into_the_wor
 def test_what_a_customisation_prints_does_not_reach_the_columns(tmp_path: Path) -> None:
     folder = tmp_path / "traces"
     folder.mkdir()
-    write(folder / "trace.json", kineto_text([op(f"op {number}", number, 1) for number in range(300)]))
+    write_two_ranks(folder)
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "sitecustomize.py").write_text("print('customised', flush=True)\n")
-    done = run_in(folder, READ.format(first=[]), PYTHONPATH=str(theirs))
-    assert (done.stdout, done.returncode) == ("customised\n300 True\n", 0), done.stderr
+    done = run_in(folder, ASK.format(first=[]), PYTHONPATH=str(theirs))
+    assert (done.stdout, done.returncode) == ("customised\n[300, 300] True\n", 0), done.stderr
 
 
 @pytest.mark.full

@@ -141,7 +141,7 @@ class Scene:
             et = Path(folder) / f"torch_et_{self.rank}.json"
             if nodes is not None:
                 write(et, et_text(list(nodes)).replace('"pid": 1,', f'"pid": {self.pid},', 1))
-            return link(et if nodes is not None else None, kineto, processes=1, matching="exact")
+            return link(et if nodes is not None else None, kineto, matching="exact")
 
     def _launch_arrows(self) -> list[Json]:
         launched = [event for event in self.events if event.call is not None]

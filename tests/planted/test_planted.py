@@ -210,8 +210,6 @@ def test_in_a_clean_scene_the_device_never_waits() -> None:
 
 
 def test_several_ranks_are_a_job(tmp_path: Path) -> None:
-    job = tracebraid.open(
-        write_ranks(tmp_path, [clean(rank=rank, world_size=2) for rank in range(2)]), processes=1
-    )
+    job = tracebraid.open(write_ranks(tmp_path, [clean(rank=rank, world_size=2) for rank in range(2)]))
     assert job.ranks == [0, 1]
     assert [job[rank].timeline.collectives.height for rank in job.ranks] == [6, 6]

@@ -436,7 +436,7 @@ def read(folder: Path, events: list[tuple[int, int, str, str]], base: int | None
     path = folder / "t.json"
     path.unlink(missing_ok=True)
     path.write_text(text)
-    return read_timeline(path, processes=1).events.select("ts_ns", "dur_ns").rows()
+    return read_timeline(path).events.select("ts_ns", "dur_ns").rows()
 
 
 @EXAMPLES
@@ -469,7 +469,7 @@ def test_absolute_times_of_flows_are_exact(folder: Path, ns: int) -> None:
     path = folder / "flow.json"
     path.unlink(missing_ok=True)
     path.write_text(text)
-    assert read_timeline(path, processes=1).flows.get_column("ts_ns").to_list() == [ns]
+    assert read_timeline(path).flows.get_column("ts_ns").to_list() == [ns]
 
 
 DAY_NS = 86_400 * 10**9

@@ -154,7 +154,7 @@ def read(folder: Path, data: bytes, chunk_bytes: int = 1 << 21, block_bytes: int
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunk_decoding, "CHUNK_BYTES", chunk_bytes)
         patch.setattr(Source, "blocks", partialmethod(Source.blocks, block_bytes=block_bytes))
-        timeline = read_timeline(path, processes=1)
+        timeline = read_timeline(path)
     path.unlink()
     return timeline
 

@@ -151,7 +151,7 @@ def test_of_ops_that_were_never_written_the_next_one_around_is_the_parent(
     with captured(run, list(run.ops.values()), [one for one in nodes if one["id"] not in lost]) as folder:
         repair(folder)
         assert parents(written(folder)) == {this: around(this) for this in run.ops if this not in lost}
-        linked = link(folder / "torch_et_0.json", folder / "kineto_trace_0.json", 1, "exact")
+        linked = link(folder / "torch_et_0.json", folder / "kineto_trace_0.json", "exact")
         assert linked.findings == ()
 
 

@@ -42,7 +42,7 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
     "analysis/entry_points.py": ({"importlib"}, "metrics of packages that the user installed"),
     "child_process/start.py": ({"subprocess"}, "starts Python with our own modules alone"),
     "child_process/worker.py": ({"subprocess"}, "talks with its own child"),
-    "importers/chunk_decoding.py": ({"ctypes", "pickle"}, OWN_PIPE),
+    "importers/chunk_decoding.py": ({"ctypes"}, "names the library of the scanners"),
     "engine/pool.py": ({"pickle"}, OWN_PIPE),
     "extras.py": ({"importlib"}, "asks whether libraries are installed"),
     "reports/page/modules.py": ({"urllib"}, "writes modules as data URLs"),

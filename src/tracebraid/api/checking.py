@@ -221,7 +221,7 @@ def check(
     where = with_files(path)
     how = Matching(matching) if isinstance(matching, str) else matching
     runs_in = engine_of(engine) if isinstance(engine, str) else engine
-    run = _Run(ReadAndLink(None, how, archive_of(where)), how, runs_in, progress)
+    run = _Run(ReadAndLink(how, archive_of(where)), how, runs_in, progress)
     if is_store(where):
         return _check_store(Path(where), only_rank, run)
     files = file_system_of(where)

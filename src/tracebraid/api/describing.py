@@ -47,7 +47,7 @@ def _of_file(path: str) -> list[DescribeFile]:
 
 
 def _of_rank(path: str, files: RankFiles, progress: Progress | None) -> FileInfo:
-    timeline = read_rank(path, files.rank, files.label, None, progress)
+    timeline = read_rank(path, files.rank, files.label, progress)
     return timeline_info(timeline, timeline.size_bytes or 0)
 
 

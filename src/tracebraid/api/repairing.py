@@ -83,7 +83,7 @@ def _files(folder: str) -> tuple[RankFiles, ...]:
 
 def _repair_rank(et: Path, kineto: str, progress: Progress | None) -> list[Repair]:
     try:
-        linked = link(et, read_timeline(kineto, None, progress), matching="exact")
+        linked = link(et, read_timeline(kineto, progress), matching="exact")
     except InputError:
         return []
     assert linked.et is not None

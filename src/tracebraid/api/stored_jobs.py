@@ -53,15 +53,11 @@ class ReadStored(Struct, frozen=True):
     answers: StoredAnswers | None = None
 
     def cost(self, files: RankFiles) -> RankCost | None:
-        """See `ScalableWork`."""
+        """See `EstimatedWork`."""
         size_bytes = self.sizes_bytes.get(files.rank)
         if size_bytes is None:
             return None
         return RankCost(_PEAK_OVER_STORED * size_bytes, _S_PER_RANK + _S_PER_BYTE * size_bytes)
-
-    def with_processes(self, processes: int) -> ReadStored:
-        """See `ScalableWork`; tables are read in threads of Polars."""
-        return self
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         """See `Load`."""

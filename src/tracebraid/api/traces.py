@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 
 def open(
     path: str | Path,
-    processes: int | None = None,
     matching: Matching | str = "auto",
     window: int | None = None,
     *,
@@ -63,7 +62,6 @@ def open(
 
     Args:
         path: the folder, the file, or the store that `pack` wrote.
-        processes: maximum processes that decode one file; None: depends on its size.
         matching: as in `link`; for a store, `auto` means as packed.
         window: which window of a capture, from 0; None for the last one.
         engine: engine for questions over many ranks, see `engine_of`. By default this process, in which they may have
@@ -98,7 +96,7 @@ def open(
     job = (
         _opened_store(path, how, window, peaks is None)
         if is_store(path)
-        else _opened_traces(path, processes, how, window, cache)
+        else _opened_traces(path, how, window, cache)
     )
     job = dataclasses.replace(
         job,
@@ -120,12 +118,10 @@ def _opened_store(path: str | Path, matching: Matching, window: int | None, with
     return open_store(path, matching, window, with_answers=with_answers)
 
 
-def _opened_traces(
-    path: str | Path, processes: int | None, matching: Matching, window: int | None, cache: bool
-) -> Job:
+def _opened_traces(path: str | Path, matching: Matching, window: int | None, cache: bool) -> Job:
     named = with_files(path)
     files, findings = find_rank_files(named, window)
-    load: Load = ReadAndLink(processes, matching, archive_of(named))
+    load: Load = ReadAndLink(matching, archive_of(named))
     if cache:
         from tracebraid.api.caching import cached_load
 
@@ -180,26 +176,21 @@ def _answer_sql(job: Job, query: str, **options: Any) -> pl.DataFrame:
 class ReadAndLink(Struct, frozen=True):
     """Opens a rank of a folder of traces."""
 
-    processes: int | None
     matching: Matching
     archive: ArchiveFiles | None = None
 
     def cost(self, files: RankFiles) -> RankCost | None:
-        """See `ScalableWork`."""
+        """See `EstimatedWork`."""
         located = in_archive(self.archive, files)
         return reading_cost(located.kineto, located.et)
-
-    def with_processes(self, processes: int) -> ReadAndLink:
-        """See `ScalableWork`; a number given by the caller is kept."""
-        return replace(self, processes=self.processes or processes)
 
     def __call__(self, files: RankFiles, progress: Progress | None) -> LinkedTrace:
         """See `Load`."""
         located = in_archive(self.archive, files)
         assert located.kineto is not None, "a job opens only ranks that have a Kineto trace"
         kineto, et_path = located.kineto, located.et
-        et = None if et_path is None else Stage(partial(_read_et, et_path, self.processes))
-        timeline = _with_facts(read_rank(kineto, files.rank, files.label, self.processes, progress), kineto)
+        et = None if et_path is None else Stage(partial(_read_et, et_path))
+        timeline = _with_facts(read_rank(kineto, files.rank, files.label, progress), kineto)
         return link_traces(timeline, et, self.matching)
 
 
@@ -213,7 +204,6 @@ def archive_of_load(load: object) -> ArchiveFiles | None:
 def link(
     et: str | Path | ExecutionTrace | None,
     kineto: str | Path | Timeline,
-    processes: int | None = None,
     matching: Matching | str = "auto",
 ) -> LinkedTrace:
     """Link an Execution Trace and a Kineto trace of one rank, or a Kineto trace on its own.
@@ -227,7 +217,6 @@ def link(
     Args:
         et: the Execution Trace, or its path; None: Kineto only.
         kineto: the Kineto trace, or its path.
-        processes: maximum processes that decode the Kineto trace; None: depends on its size.
         matching: `exact` by ids, `approximate` by alignment, `auto` by ids if these are proven, else by
             alignment; or a `Matching`, which also selects iterations.
 
@@ -238,9 +227,7 @@ def link(
     """
     how = Matching(matching) if isinstance(matching, str) else matching
     trace = _read_et(et) if isinstance(et, str | Path) else et
-    timeline = (
-        _with_facts(read_timeline(kineto, processes), kineto) if isinstance(kineto, str | Path) else kineto
-    )
+    timeline = _with_facts(read_timeline(kineto), kineto) if isinstance(kineto, str | Path) else kineto
     linked = link_traces(timeline, trace, how).judged_by(_gaps)
     linked.stages.host_links()
     return linked
@@ -280,6 +267,6 @@ def _with_facts(timeline: Timeline, path: str | Path) -> Timeline:
     return dataclasses.replace(timeline, header={**timeline.header, METADATA: {**facts, **beside}})
 
 
-def _read_et(path: str | Path, processes: int | None = None) -> ExecutionTrace:
+def _read_et(path: str | Path) -> ExecutionTrace:
     """Read the Execution Trace, with the recorder that the manifest beside it names."""
-    return dataclasses.replace(read_execution_trace(path, processes), recorder=recorder_of(text_of(path)))
+    return dataclasses.replace(read_execution_trace(path), recorder=recorder_of(text_of(path)))

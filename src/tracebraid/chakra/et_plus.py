@@ -238,7 +238,7 @@ def read_et_plus(path: str | Path) -> EtPlus:
     groups: dict[str, tuple[int, ...]] = {}
     issues: list[Issue] = []
     for chunk in file.chunks(_CHUNK_BYTES):
-        for node in _decoded(file, file.view(chunk), chunk.start, issues):
+        for node in _decoded(file, chunk.data, chunk.start, issues):
             rows.append(row_of(node))
             waits += waits_of(node)
             if _GROUPS_NODE in node.name:

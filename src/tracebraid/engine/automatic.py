@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tracebraid import clock
 from tracebraid.engine.workers import Advanced, Event, Failed, Finished, Lost, Raised, Workers
 from tracebraid.errors import LostWorkerError
-from tracebraid.model.engine import Engine, InProcess, Outcome, RankCost, RankWork, ScalableWork
+from tracebraid.model.engine import Engine, EstimatedWork, InProcess, Outcome, RankCost, RankWork
 from tracebraid.model.rank_files import Progress, RankFiles, RanksDone
 
 TRIES = 3
@@ -241,7 +241,7 @@ class Share(Struct, frozen=True):
 
     Args:
         workers: number of concurrent workers.
-        threads: threads of each, for computing and for decoding a file.
+        threads: threads of each.
         budget_bytes: total memory of all ranks in flight.
     """
 
@@ -257,7 +257,7 @@ class Share(Struct, frozen=True):
 
 def costs_of(work: RankWork[object], ranks: Sequence[RankFiles]) -> list[RankCost]:
     """Estimate the cost of each rank in a worker from its files."""
-    known = [work.cost(files) if isinstance(work, ScalableWork) else None for files in ranks]
+    known = [work.cost(files) if isinstance(work, EstimatedWork) else None for files in ranks]
     costs = [_UNKNOWN if cost is None else cost for cost in known]
     return [RankCost(_WORKER_BYTES + cost.peak_bytes, cost.seconds) for cost in costs]
 
@@ -271,11 +271,6 @@ def share_of(peaks_bytes: Sequence[int], most: int | None = None) -> Share:
         fitting += held_bytes <= budget_bytes
     workers = max(1, min(most or cores(), fitting))
     return Share(workers, max(1, cores() // workers), budget_bytes)
-
-
-def scaled(work: RankWork[object], threads: int) -> RankWork[object]:
-    """The work, which decodes a file with no more processes than it may use threads."""
-    return work.with_processes(threads) if isinstance(work, ScalableWork) else work
 
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from tracebraid import clock
 from tracebraid.child_process.worker import Parent, Worker, close_all, readable, signal_name
-from tracebraid.engine.automatic import costs_of, scaled, scheduled, share_of
+from tracebraid.engine.automatic import costs_of, scheduled, share_of
 from tracebraid.engine.pickling import event_bytes, event_of, received_work, run_rank, work_bytes
 from tracebraid.engine.workers import Advanced, Event, Lost
 from tracebraid.errors import EngineError
@@ -44,7 +44,7 @@ class ProcessPool(Struct, frozen=True):
             return InProcess().outcomes(work, ranks, progress)
         peaks_bytes = [cost.peak_bytes for cost in costs_of(work, ranks)]
         share = share_of(peaks_bytes, self.workers)
-        data = work_bytes(scaled(work, share.threads))
+        data = work_bytes(work)
         return scheduled(ranks, peaks_bytes, WorkerProcesses(data, share.threads), share.limits, progress)
 
 

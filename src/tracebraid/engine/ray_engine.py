@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from tracebraid.child_process.worker import working_folder
 from tracebraid.engine import ray_node
-from tracebraid.engine.automatic import Limits, costs_of, scaled, scheduled
+from tracebraid.engine.automatic import Limits, costs_of, scheduled
 from tracebraid.engine.pickling import event_of, work_bytes
 from tracebraid.engine.ray_connection import connected
 from tracebraid.engine.workers import Event, Failed, Lost, Raised
@@ -43,7 +43,7 @@ class RayEngine(Struct, frozen=True):
         """See `Engine`. A cluster that is started for it ends with the run."""
         if not ranks:
             return
-        data = work_bytes(scaled(work, 1))
+        data = work_bytes(work)
         peaks_bytes = [cost.peak_bytes for cost in costs_of(work, ranks)]
         with connected(self.address) as ray:
             limits, node_bytes = _limits(ray)

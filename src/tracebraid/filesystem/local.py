@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tracebraid import clock
 from tracebraid.errors import InputError
-from tracebraid.filesystem.interface import Entry, FileView, Kind, OpenFile, whole_range
+from tracebraid.filesystem.interface import Entry, FileView, Kind, OpenFile
 from tracebraid.filesystem.paths import reading
 
 _WAIT_FOR_WRITER_S = 5.0
@@ -164,16 +164,6 @@ class MemoryFile(Struct, frozen=True, eq=False):
     def whole(self) -> bytes:
         """The bytes."""
         return self.data
-
-
-def read_range(path: str, start: int, stop: int) -> bytes:
-    """The bytes of a file on disk from `start` up to `stop`, for a process that has it not open."""
-    with reading(path):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            return whole_range(path, _read_of_local(descriptor, start, stop), stop - start)
-        finally:
-            os.close(descriptor)
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

@@ -1,4 +1,4 @@
-"""Columns of one chunk of a file, as plain numpy arrays and interned text: light enough for a worker process."""
+"""Columns of one chunk of a file, as plain numpy arrays and interned text."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def labels_in(file: ArrayFile) -> Counter[str]:
     counts: Counter[str] = Counter()
     if any(_PID_IN_TEXT.findall(file.head())):
         for chunk in file.chunks(_CHUNK_BYTES):
-            for label, count in Counter(_PID_IN_TEXT.findall(file.view(chunk))).items():
+            for label, count in Counter(_PID_IN_TEXT.findall(chunk.data)).items():
                 counts[label.decode("utf-8", "replace")] += count
     return counts if labels_of_ranks(counts) else Counter()
 

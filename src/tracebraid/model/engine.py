@@ -11,7 +11,6 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 import polars as pl
 from msgspec import Struct
-from msgspec.structs import replace
 
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.model import notebook
@@ -25,7 +24,6 @@ from tracebraid.model.stage import KeptValues, Stage
 from tracebraid.model.step import PROFILER_STEP
 
 T = TypeVar("T")
-LoadingT = TypeVar("LoadingT", bound="LoadingWork")
 
 RankWork: TypeAlias = Callable[[RankFiles, Progress | None], T]
 """Function that reads a rank and answers; without side effects except new files, as it may run in another process."""
@@ -44,15 +42,11 @@ class RankCost(Struct, frozen=True):
 
 
 @runtime_checkable
-class ScalableWork(Protocol):
-    """Work, or a loader of ranks, that can estimate its cost, and be limited to some of the cores."""
+class EstimatedWork(Protocol):
+    """Work, or a loader of ranks, that can estimate its cost."""
 
     def cost(self, files: RankFiles) -> RankCost | None:
         """Estimate the cost of a rank from its files; None if unknown."""
-        ...
-
-    def with_processes(self, processes: int) -> Any:
-        """Return the same work, limited to a number of processes for decoding a file."""
         ...
 
 
@@ -66,14 +60,8 @@ class LoadingWork(Struct, frozen=True, eq=False):
     load: RankWork[Any]
 
     def cost(self, files: RankFiles) -> RankCost | None:
-        """See `ScalableWork`."""
-        return self.load.cost(files) if isinstance(self.load, ScalableWork) else None
-
-    def with_processes(self: LoadingT, processes: int) -> LoadingT:
-        """See `ScalableWork`."""
-        if not isinstance(self.load, ScalableWork):
-            return self
-        return replace(self, load=self.load.with_processes(processes))
+        """See `EstimatedWork`."""
+        return self.load.cost(files) if isinstance(self.load, EstimatedWork) else None
 
 
 class Outcome(Struct, Generic[T], frozen=True, eq=False):

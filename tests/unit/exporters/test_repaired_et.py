@@ -28,7 +28,7 @@ def repaired(
     et = write(folder / "torch_et_0.json", et_text(list(nodes), schema))
     kineto = write(folder / "kineto_trace_0.json", kineto_text(list(events)))
     new = folder / "new.json"
-    done = write_repaired_et(link(et, kineto, processes=1), new)
+    done = write_repaired_et(link(et, kineto), new)
     assert new.exists() == done.written
     return done, json.loads((new if done.written else et).read_bytes())
 
@@ -126,7 +126,7 @@ def test_a_parent_that_began_before_kineto_did_is_kept(tmp_path: Path) -> None:
 def test_after_a_repair_no_parent_differs_although_an_op_in_between_was_never_written(tmp_path: Path) -> None:
     nodes = et_of(node(10, "ProfilerStep#1", 1001), node(12, "inner", 10), node(13, "after", 12))
     repaired(tmp_path, EVENTS, nodes)
-    again = link(tmp_path / "new.json", tmp_path / "kineto_trace_0.json", 1, "exact")
+    again = link(tmp_path / "new.json", tmp_path / "kineto_trace_0.json", "exact")
     assert again.findings == ()
 
 

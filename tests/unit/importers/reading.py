@@ -23,14 +23,14 @@ _JSON_COLUMNS = {("extra_args", "value"), ("other_events", "json")}
 
 def timeline_of(folder: Path, events: list[Json], **members: Any) -> Timeline:
     """The timeline of these events; members of the file beside them by name."""
-    return read_timeline(write(folder / "t.json", kineto_text(events, header=members)), processes=1)
+    return read_timeline(write(folder / "t.json", kineto_text(events, header=members)))
 
 
 def timeline_of_bytes(folder: Path, data: bytes, name: str = "t.json") -> Timeline:
     """The timeline of a file with this content."""
     path = folder / name
     path.write_bytes(data)
-    return read_timeline(path, processes=1)
+    return read_timeline(path)
 
 
 def trace_of(folder: Path, nodes: list[Json], schema: str = "1.1.1-chakra.0.0.4") -> ExecutionTrace:

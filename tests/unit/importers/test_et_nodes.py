@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import polars as pl
 import pytest
 
+import tracebraid.importers.execution_trace.reader as reader
 from tests.builders import Json, et_text, node, process_node, tensor, thread_node, write
 from tests.unit.importers.reading import codes, rows, trace_of
 from tracebraid.importers.execution_trace.reader import read_execution_trace
@@ -444,3 +445,12 @@ def test_a_node_reaches_to_its_last_descendant() -> None:
 
 def test_a_parent_that_starts_after_its_child_is_not_around_it() -> None:
     assert reach([None, 3, 0, None]) == [2, 1, 2, 3]
+
+
+def test_progress_comes_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_CHUNK_BYTES", 2000)
+    nodes = [process_node(), thread_node(), *(node(i, f"op {i % 7}", 2) for i in range(3, 200))]
+    done: list[float] = []
+    read_execution_trace(write(tmp_path / "et.json", et_text(nodes)), progress=done.append)
+    assert done == sorted(done)
+    assert done[-1] > 0.9

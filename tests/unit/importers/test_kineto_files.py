@@ -151,7 +151,7 @@ def test_findings_name_the_file_the_place_and_the_number(
 def test_progress_goes_up_to_the_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk_decoding, "CHUNK_BYTES", 500)
     done: list[float] = []
-    read_timeline(write(tmp_path / "t.json", kineto_text(EVENTS)), processes=1, progress=done.append)
+    read_timeline(write(tmp_path / "t.json", kineto_text(EVENTS)), progress=done.append)
     assert done == sorted(done)
     assert 0 < done[0] < 0.2
     assert 0.9 < done[-1] <= 1

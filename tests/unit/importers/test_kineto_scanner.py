@@ -48,7 +48,7 @@ def compare(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Compare:
     def compared(path: Path) -> None:
         for chunk_bytes in (chunk_decoding.CHUNK_BYTES, SMALL_CHUNK_BYTES):
             monkeypatch.setattr(chunk_decoding, "CHUNK_BYTES", chunk_bytes)
-            compare_readers(path, partial(read_timeline, processes=1), library, monkeypatch)
+            compare_readers(path, partial(read_timeline), library, monkeypatch)
 
     return compared
 

@@ -47,7 +47,7 @@ def compare(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Compare:
     def compared(path: Path) -> None:
         for chunk_bytes in (4 << 20, SMALL_CHUNK_BYTES):
             monkeypatch.setattr(reader, "_CHUNK_BYTES", chunk_bytes)
-            compare_readers(path, partial(read_execution_trace, processes=1), library, monkeypatch)
+            compare_readers(path, partial(read_execution_trace), library, monkeypatch)
 
     return compared
 

@@ -43,7 +43,7 @@ def linked_of(
     with tempfile.TemporaryDirectory() as folder:
         kineto = write(Path(folder) / "kineto_trace_0.json", kineto_text(list(events), header))
         et = write(Path(folder) / "torch_et_0.json", et_text(list(nodes), schema)) if nodes else None
-        return link(et, kineto, processes=1, matching="exact")
+        return link(et, kineto, matching="exact")
 
 
 def et_of(*nodes: Json, threads: int = 1) -> list[Json]:

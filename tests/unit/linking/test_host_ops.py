@@ -453,7 +453,7 @@ def et(
 
 def linked_texts(folder: Path, et_file: str, kineto_file: str, matching: str = "exact") -> LinkedTrace:
     pair = write(folder / "torch_et_0.json", et_file), write(folder / "kineto_trace_0.json", kineto_file)
-    return link(*pair, processes=1, matching=matching)
+    return link(*pair, matching=matching)
 
 
 def origin(linked: LinkedTrace) -> list[str]:

@@ -50,7 +50,7 @@ def linked(nodes: dict[int, Ops], events: dict[int, Ops], how: Matching | str = 
     with tempfile.TemporaryDirectory() as folder:
         kineto = write(Path(folder) / "kineto_trace_0.json", kineto_text(events_of(events)))
         et = write(Path(folder) / "torch_et_0.json", et_text(nodes_of(nodes), "1.1.1-chakra.0.0.4"))
-        return link(et, kineto, processes=1, matching=how)
+        return link(et, kineto, matching=how)
 
 
 def pairs(found: LinkedTrace) -> dict[int, int]:

@@ -43,7 +43,7 @@ class Loads:
         self.alive.append([one.rank for seen in self._seen if (one := seen()) is not None])
         self.ranks.append(files.rank)
         assert files.kineto is not None
-        linked = link_traces(tracebraid.read_timeline(files.kineto, None, progress))
+        linked = link_traces(tracebraid.read_timeline(files.kineto, progress))
         self._seen.append(weakref.ref(linked))
         return linked
 

@@ -1,4 +1,4 @@
-"""One chunk of an Execution Trace, from bytes to columns. Runs in worker processes too, so it loads no polars."""
+"""One chunk of an Execution Trace, from bytes to columns."""
 
 from __future__ import annotations
 

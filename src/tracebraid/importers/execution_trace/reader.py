@@ -10,7 +10,7 @@ import polars as pl
 
 from tracebraid.errors import NotATraceError, WrongTraceError
 from tracebraid.filesystem.paths import name_of
-from tracebraid.importers.chunk_decoding import ChunkKind, decode_file, worth_processes
+from tracebraid.importers.chunk_decoding import ChunkKind, decode_file
 from tracebraid.importers.columns import taken
 from tracebraid.importers.execution_trace.decode import NodeColumns
 from tracebraid.importers.execution_trace.tables import Recorded, assemble
@@ -27,15 +27,12 @@ _CHUNK_BYTES = 4 << 20
 """Nodes repeat more than events: larger chunks decode each distinct text less often."""
 
 
-def read_execution_trace(
-    path: str | Path, processes: int | None = None, progress: Progress | None = None
-) -> ExecutionTrace:
+def read_execution_trace(path: str | Path, progress: Progress | None = None) -> ExecutionTrace:
     """Read an Execution Trace of any schema: `.json`, also `.gz` or `.zst`, or `-` for standard input; or `.arrow.zip`.
 
     Args:
         path: the file.
-        processes: how many processes may decode it; None: as many as its size is worth, up to the cores.
-        progress: is called with how far the file is read, 0 to 1, now and then and from any thread.
+        progress: is called with how far the file is read, 0 to 1, now and then.
 
     Raises:
         InputError: the file cannot be read, is no trace, or is a Kineto trace.
@@ -44,12 +41,10 @@ def read_execution_trace(
         from tracebraid.importers.execution_trace.arrow import read_et_arrow
 
         return read_et_arrow(path)
-    return execution_trace_of(open_array(open_source(path)), processes, progress)
+    return execution_trace_of(open_array(open_source(path)), progress)
 
 
-def execution_trace_of(
-    file: ArrayFile, processes: int | None = None, progress: Progress | None = None
-) -> ExecutionTrace:
+def execution_trace_of(file: ArrayFile, progress: Progress | None = None) -> ExecutionTrace:
     """Read an opened file, see `read_execution_trace`."""
     if file.array != "nodes":
         raise WrongTraceError(
@@ -57,9 +52,7 @@ def execution_trace_of(
             "this is a Kineto trace, but an Execution Trace was expected",
             "Give the file with `nodes` (usually torch_et_<rank>.json); are the two swapped?",
         )
-    chunks: list[NodeColumns] = decode_file(
-        file, processes or worth_processes(file), progress, ChunkKind.NODES, _CHUNK_BYTES
-    )
+    chunks: list[NodeColumns] = decode_file(file, progress, ChunkKind.NODES, _CHUNK_BYTES)
     if not any(chunk.tables["nodes"].rows for chunk in chunks):
         raise NotATraceError(file.source.path, "it contains no readable node", "Was the trace finalised?")
     return _assembled(file, chunks)

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from tracebraid.errors import NotATraceError
-from tracebraid.filesystem.interface import FileView, Viewed, matches, matches_from_end, whole_range
+from tracebraid.filesystem.interface import FileView, Viewed, matches, matches_from_end
 from tracebraid.importers.json_stream.header import Members, members_of, tail_of
 from tracebraid.importers.json_stream.recover import ObjectShape, escapable
 from tracebraid.importers.json_stream.source import Source
@@ -76,12 +76,12 @@ class Chunk(Struct, frozen=True):
     Args:
         start: offset of its first byte in the uncompressed file.
         stop: offset after its last byte.
-        data: the bytes; None if they are to be read from the file at [start, stop).
+        data: the bytes.
     """
 
     start: int
     stop: int
-    data: bytes | None = None
+    data: bytes
 
 
 class ArrayFile(Struct):
@@ -118,14 +118,6 @@ class ArrayFile(Struct):
         whole, start = (self._read, 0) if self._whole is None else (self._whole, self.start)
         return bytes(whole[start : start + _FIRST_OBJECT_BYTES])
 
-    def view(self, chunk: Chunk) -> bytes:
-        """The bytes of a chunk."""
-        if chunk.data is not None:
-            return chunk.data
-        return whole_range(
-            self.source.path, self.source.read(chunk.start, chunk.stop), chunk.stop - chunk.start
-        )
-
     def fraction_done(self, chunk: Chunk) -> float:
         """The share of the file that is read once that chunk is done, 0 to 1."""
         done = chunk.stop if self._whole is not None else self.source.done_bytes
@@ -138,13 +130,10 @@ class ArrayFile(Struct):
             cut = self._next_cut(whole, start + chunk_bytes, stop)
             if cut is None:
                 break
-            yield self._chunk(whole, start, cut[0])
+            yield Chunk(start, cut[0], whole[start : cut[0]])
             start = cut[1]
         if stop > start:
-            yield self._chunk(whole, start, stop)
-
-    def _chunk(self, whole: FileView | bytes, start: int, stop: int) -> Chunk:
-        return Chunk(start, stop, None if isinstance(whole, FileView) else whole[start:stop])
+            yield Chunk(start, stop, whole[start:stop])
 
     def _cut_stream(self, chunk_bytes: int) -> Iterator[Chunk]:
         buffer, base, scanned = self._read, self.start, chunk_bytes

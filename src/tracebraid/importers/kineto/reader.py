@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from tracebraid.errors import InputError, NotATraceError, WrongTraceError
-from tracebraid.importers.chunk_decoding import decode_file, worth_processes
+from tracebraid.importers.chunk_decoding import decode_file
 from tracebraid.importers.columns import taken
 from tracebraid.importers.discovery import as_rank, rank_from_name
 from tracebraid.importers.frames import findings_of, frame_of, groups_of_kineto
@@ -160,28 +160,23 @@ _OF_ONE_PROCESS = ("host_name", "trace_id", "traceName", METADATA)
 _INTEGER = re.compile(r"-?[0-9]{1,19}")
 
 
-def read_timeline(
-    path: str | Path, processes: int | None = None, progress: Progress | None = None
-) -> Timeline:
+def read_timeline(path: str | Path, progress: Progress | None = None) -> Timeline:
     """Read a Kineto trace: `.json`, also `.gz` or `.zst`, or `-` for standard input; or what Nsight Systems exported.
 
     Args:
         path: the file.
-        processes: how many processes may decode it; None: as many as its size is worth, up to the cores. With the
-            native scanner one process reads all.
-        progress: is called now and then, from any thread, with the share of the file that is read, 0 to 1.
+        progress: is called now and then with the share of the file that is read, 0 to 1.
 
     Raises:
         InputError: the file cannot be read, is no trace, or is an Execution Trace.
     """
-    return read_rank(path, None, "", processes, progress)
+    return read_rank(path, None, "", progress)
 
 
 def read_rank(
     path: str | Path,
     rank: int | None,
     label: str,
-    processes: int | None = None,
     progress: Progress | None = None,
 ) -> Timeline:
     """Read a Kineto trace, see `read_timeline`, or from one of several ranks the rank whose pids have a label.
@@ -190,7 +185,6 @@ def read_rank(
         path: the file.
         rank: the number of the rank with the label; not used without one.
         label: what the pids begin with; "" where the file is of one rank.
-        processes: as in `read_timeline`.
         progress: as in `read_timeline`.
     """
     source = open_source(path, database=True)
@@ -198,12 +192,11 @@ def read_rank(
         from tracebraid.importers.nsys.reader import read_nsys
 
         return read_nsys(path, progress)
-    return timeline_of(open_array(source), processes, progress, rank if label else None, label)
+    return timeline_of(open_array(source), progress, rank if label else None, label)
 
 
 def timeline_of(
     file: ArrayFile,
-    processes: int | None = None,
     progress: Progress | None = None,
     rank: int | None = None,
     label: str = "",
@@ -215,7 +208,7 @@ def timeline_of(
             "this is an Execution Trace, but a Kineto trace was expected",
             "Give the file with `traceEvents` (usually kineto_trace_<rank>.json); are the two swapped?",
         )
-    chunks = decode_file(file, processes or worth_processes(file), progress, label=label)
+    chunks = decode_file(file, progress, label=label)
     if rank is not None:
         file.header = _header_of_rank(file.header, rank)
     if any(text == _ASCEND for chunk in chunks for _, _, _, text in chunk.names):
