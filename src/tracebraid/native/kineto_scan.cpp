@@ -99,16 +99,16 @@ class KinetoScan : public Scan {
  public:
   explicit KinetoScan(std::string_view declaration) { declare(declaration); }
 
-  bool add(const Byte* data, size_t size) override {
-    buffer_.resize(size + kPadding);
-    memcpy(buffer_.data(), data, size);
-    memset(buffer_.data() + size, 0, kPadding);
-    end_ = buffer_.data() + size;
+  int64_t take(int what, int of, void** items) override;
+
+ private:
+  bool read(const Byte* begin, const Byte* end) override {
+    end_ = end;
     ts_ = dur_ = flow_ts_ = Precision{};
     has_misfit_ = has_hazard_ = false;
     Mark mark = marked();
     try {
-      scan(buffer_.data());
+      scan(begin);
       for (const Precision& each : {ts_, dur_, flow_ts_}) {
         if (each.is_fine && each.is_wide) throw Unusual{};
       }
@@ -120,9 +120,6 @@ class KinetoScan : public Scan {
     return true;
   }
 
-  int64_t take(int what, int of, void** items) override;
-
- private:
   struct Mark {
     size_t events = 0, flows = 0, extras = 0, misfits = 0, others = 0;
     int32_t names = 0, categories = 0, lanes = 0, keys = 0, values = 0, misfit_texts = 0;
@@ -613,7 +610,6 @@ class KinetoScan : public Scan {
     return end;
   }
 
-  std::vector<Byte> buffer_;
   const Byte* end_ = nullptr;
   Precision ts_, dur_, flow_ts_;
   // Whether a value of the chunk does not fit its column, and whether a text means something else beside such a one.
@@ -665,15 +661,17 @@ enum What : uint8_t {
   kColumnIntegers,
   kColumnFloats,
   kColumnCodes,
-  kColumnTexts,
-  kNothing
+  kColumnTexts
 };
 
 int64_t KinetoScan::take(int what, int of, void** items) {
   // The events of a table are taken before its columns.
   auto rows = [&] { return tables_[columns_[of].table].rows; };
   size_t known = what < kTableEvents ? 1 : what == kTableEvents ? tables_.size() : columns_.size();
-  if (of < 0 || static_cast<size_t>(of) >= known) what = kNothing;
+  if (of < 0 || static_cast<size_t>(of) >= known) {
+    *items = nullptr;
+    return 0;
+  }
   switch (what) {
     case kNames: return given(name_, items);
     case kCategories: return given(category_, items);

@@ -19,8 +19,6 @@ namespace {
 constexpr int64_t kMissing = INT64_MIN;
 // The attributes that come first, of which nearly all nodes have other values.
 constexpr std::array<std::string_view, 3> kFirst = {"\"rf_id\"", "\"fw_parent\"", "\"seq_id\""};
-// Keys that are known lie within the padding wherever they are looked for.
-constexpr size_t kKeyAtMost = kPadding;
 
 // The arrays of a scan, as `execution_trace/scan.py` names them.
 enum What : uint8_t {
@@ -40,20 +38,6 @@ enum What : uint8_t {
 
 class NodeScan : public Scan {
  public:
-  bool add(const Byte* data, size_t size) override {
-    buffer_.resize(size + kPadding);
-    memcpy(buffer_.data(), data, size);
-    memset(buffer_.data() + size, 0, kPadding);
-    Mark mark = marked();
-    try {
-      nodes(buffer_.data(), buffer_.data() + size);
-    } catch (...) {  // Unusual, or without memory.
-      undo(mark);
-      return false;
-    }
-    return true;
-  }
-
   int64_t take(int what, int /*of*/, void** items) override {
     switch (what) {
       case kIds: return given(id_, items);
@@ -73,6 +57,17 @@ class NodeScan : public Scan {
   }
 
  private:
+  bool read(const Byte* begin, const Byte* end) override {
+    Mark mark = marked();
+    try {
+      nodes(begin, end);
+    } catch (...) {  // Unusual, or without memory.
+      undo(mark);
+      return false;
+    }
+    return true;
+  }
+
   struct Mark {
     size_t nodes = 0, lists = 0, values = 0;
     int32_t names = 0, attributes = 0, layouts = 0, value_texts = 0;
@@ -112,15 +107,23 @@ class NodeScan : public Scan {
     return skip_space(p + 1);
   }
 
+  // Whether a text that is shorter than the padding stands here.
   static bool is(const Byte* p, std::string_view text) { return memcmp(p, text.data(), text.size()) == 0; }
 
   // From a key to its value.
   static const Byte* key(const Byte* p, std::string_view key) {
-    static_assert(kFirst[1].size() < kKeyAtMost);
     if (!is(p, key)) throw Unusual{};
     p = skip_space(p + key.size());
     if (*p != ':') throw Unusual{};
     return skip_space(p + 1);
+  }
+
+  // From a key to its value: one of three keys, each of which an object has once.
+  static const Byte* key_of(const std::array<std::string_view, 3>& keys, const Byte* p, size_t& found, unsigned& seen) {
+    while (found < keys.size() && !is(p, keys[found])) found++;
+    if (found == keys.size() || (seen & 1u << found) != 0) throw Unusual{};
+    seen |= 1u << found;
+    return key(p, keys[found]);
   }
 
   // From the opening brace of a node to behind its closing one.
@@ -283,10 +286,7 @@ class NodeScan : public Scan {
     unsigned seen = 0;
     while (*p != '}') {
       size_t found = 0;
-      while (found < kKeys.size() && !is(p, kKeys[found])) found++;
-      if (found == kKeys.size() || (seen & 1u << found) != 0) throw Unusual{};
-      seen |= 1u << found;
-      p = key(p, kKeys[found]);
+      p = key_of(kKeys, p, found, seen);
       if (*p != '[') throw Unusual{};
       const Byte* end = value_end(p);
       check_text(p, end);
@@ -360,10 +360,7 @@ class NodeScan : public Scan {
       p = skip_space(p + 1);
       while (*p != '}') {
         size_t found = 0;
-        while (found < kKeys.size() && !is(p, kKeys[found])) found++;
-        if (found == kKeys.size() || (seen & 1u << found) != 0) throw Unusual{};
-        seen |= 1u << found;
-        p = key(p, kKeys[found]);
+        p = key_of(kKeys, p, found, seen);
         if (*p != '"' && found != 2) throw Unusual{};
         p = skip_space(value_end(p));
         if (*p == ',') p = skip_space(p + 1);
@@ -382,7 +379,6 @@ class NodeScan : public Scan {
     return code;
   }
 
-  std::vector<Byte> buffer_;
   std::string text_;
   Texts names_, attribute_texts_, layouts_, values_;
   Array<int64_t> id_, parent_, first_;

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "columns.h"
 #include "json_text.h"
@@ -21,9 +23,20 @@ class Scan {
   virtual ~Scan() = default;
 
   // Takes a chunk, or gives it back: then the scan is over, and `take` returns what was before it.
-  virtual bool add(const Byte* data, size_t size) = 0;
+  bool add(const Byte* data, size_t size) {
+    buffer_.resize(size + kPadding);
+    memcpy(buffer_.data(), data, size);
+    memset(buffer_.data() + size, 0, kPadding);
+    return read(buffer_.data(), buffer_.data() + size);
+  }
   // The array `what` of a column, table or 0; the caller owns it. Returns its bytes.
   virtual int64_t take(int what, int of, void** items) = 0;
+
+ private:
+  // See `add`; padding lies behind the end.
+  virtual bool read(const Byte* begin, const Byte* end) = 0;
+
+  std::vector<Byte> buffer_;
 };
 
 // Reads the events of a Kineto trace into the tables that are declared.

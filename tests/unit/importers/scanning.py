@@ -14,38 +14,14 @@ from polars.testing import assert_frame_equal
 import tracebraid.importers.chunk_decoding as chunk_decoding
 from tools.fuzz.formats import format_of
 from tools.fuzz.model import Sample
-from tracebraid.errors import CaptureError, InputError, OutputError
-from tracebraid.importers.native_scan import NativeScan
+from tracebraid.errors import InputError
 from tracebraid.model.execution_trace import ExecutionTrace
 from tracebraid.model.timeline import Timeline
-from tracebraid.native import library as native
 
 Read = Callable[[Path], Timeline | ExecutionTrace]
+Compare = Callable[[Path], None]
+"""Reads a file with both readers."""
 PER_PART = 10
-
-
-def built_library() -> ctypes.CDLL:
-    """The native library; the test is skipped where it cannot be built."""
-    try:
-        native.build()
-    except (CaptureError, OutputError) as error:
-        pytest.skip(str(error))
-    library = native.native_library(is_worth_building=False)
-    assert library is not None
-    return library
-
-
-def count_chunks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Whether a scanner took each chunk that it was given."""
-    taken: list[bool] = []
-    add = NativeScan.add
-
-    def counted(scan: NativeScan, data: bytes) -> bool:
-        taken.append(add(scan, data))
-        return taken[-1]
-
-    monkeypatch.setattr(NativeScan, "add", counted)
-    return taken
 
 
 def compare_readers(path: Path, read: Read, library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> None:

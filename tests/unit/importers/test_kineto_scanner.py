@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,8 @@ import tracebraid.importers.chunk_decoding as chunk_decoding
 from tests.conftest import ROOT
 from tests.unit.importers.scanning import (
     PER_PART,
-    built_library,
+    Compare,
     compare_readers,
-    count_chunks,
     mutants,
     samples_of,
 )
@@ -28,19 +25,6 @@ GOOD = '{"ph":"X","cat":"cpu_op","name":"good","pid":1,"tid":1,"ts":1.001,"dur":
 SMALL_CHUNK_BYTES = 600
 
 
-@pytest.fixture(scope="module")
-def library() -> ctypes.CDLL:
-    return built_library()
-
-
-@pytest.fixture
-def scans(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    return count_chunks(monkeypatch)
-
-
-Compare = Callable[[Path], None]
-
-
 @pytest.fixture
 def compare(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Compare:
     """Read a file in usual and in small chunks with both readers."""
@@ -48,7 +32,7 @@ def compare(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Compare:
     def compared(path: Path) -> None:
         for chunk_bytes in (chunk_decoding.CHUNK_BYTES, SMALL_CHUNK_BYTES):
             monkeypatch.setattr(chunk_decoding, "CHUNK_BYTES", chunk_bytes)
-            compare_readers(path, partial(read_timeline), library, monkeypatch)
+            compare_readers(path, read_timeline, library, monkeypatch)
 
     return compared
 

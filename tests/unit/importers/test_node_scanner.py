@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import random
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +13,8 @@ import tracebraid.importers.execution_trace.reader as reader
 from tests.conftest import ROOT
 from tests.unit.importers.scanning import (
     PER_PART,
-    built_library,
+    Compare,
     compare_readers,
-    count_chunks,
     mutants,
     samples_of,
 )
@@ -27,19 +24,6 @@ from tracebraid.importers.execution_trace.reader import read_execution_trace
 SMALL_CHUNK_BYTES = 1500
 
 
-@pytest.fixture(scope="module")
-def library() -> ctypes.CDLL:
-    return built_library()
-
-
-@pytest.fixture
-def scans(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    return count_chunks(monkeypatch)
-
-
-Compare = Callable[[Path], None]
-
-
 @pytest.fixture
 def compare(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Compare:
     """Read a file in usual and in small chunks with both readers."""
@@ -47,7 +31,7 @@ def compare(library: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> Compare:
     def compared(path: Path) -> None:
         for chunk_bytes in (4 << 20, SMALL_CHUNK_BYTES):
             monkeypatch.setattr(reader, "_CHUNK_BYTES", chunk_bytes)
-            compare_readers(path, partial(read_execution_trace), library, monkeypatch)
+            compare_readers(path, read_execution_trace, library, monkeypatch)
 
     return compared
 
@@ -277,37 +261,27 @@ def trace(path: Path, text: str, good: str = GOOD) -> Path:
     return path
 
 
-@pytest.mark.parametrize("text", TAKEN.values(), ids=TAKEN)
+def cases(of_today: dict[str, str], of_old: dict[str, str]) -> pytest.MarkDecorator:
+    """Nodes of each form, between others of it."""
+    params = [pytest.param(GOOD, text, id=name) for name, text in of_today.items()]
+    params += [pytest.param(FLAT_GOOD, text, id=f"1.0.1, {name}") for name, text in of_old.items()]
+    return pytest.mark.parametrize(("good", "text"), params)
+
+
+@cases(TAKEN, FLAT_TAKEN)
 def test_what_the_scanner_takes_is_as_python_reads_it(
-    tmp_path: Path, compare: Compare, scans: list[bool], text: str
+    tmp_path: Path, compare: Compare, scans: list[bool], good: str, text: str
 ) -> None:
-    compare(trace(tmp_path / "t.json", text))
+    compare(trace(tmp_path / "t.json", text, good))
     assert scans
     assert all(scans)
 
 
-@pytest.mark.parametrize("text", GIVEN_BACK.values(), ids=GIVEN_BACK)
+@cases(GIVEN_BACK, FLAT_GIVEN_BACK)
 def test_a_chunk_with_anything_else_is_read_by_python(
-    tmp_path: Path, compare: Compare, scans: list[bool], text: str
+    tmp_path: Path, compare: Compare, scans: list[bool], good: str, text: str
 ) -> None:
-    compare(trace(tmp_path / "t.json", text))
-    assert not scans[0]
-
-
-@pytest.mark.parametrize("text", FLAT_TAKEN.values(), ids=FLAT_TAKEN)
-def test_what_it_takes_of_schema_1_0_1_is_as_python_reads_it(
-    tmp_path: Path, compare: Compare, scans: list[bool], text: str
-) -> None:
-    compare(trace(tmp_path / "t.json", text, FLAT_GOOD))
-    assert scans
-    assert all(scans)
-
-
-@pytest.mark.parametrize("text", FLAT_GIVEN_BACK.values(), ids=FLAT_GIVEN_BACK)
-def test_a_chunk_of_schema_1_0_1_with_anything_else_is_read_by_python(
-    tmp_path: Path, compare: Compare, scans: list[bool], text: str
-) -> None:
-    compare(trace(tmp_path / "t.json", text, FLAT_GOOD))
+    compare(trace(tmp_path / "t.json", text, good))
     assert not scans[0]
 
 
