@@ -13,7 +13,9 @@ from msgspec import Struct
 from tracebraid.errors import InputError
 
 _WINDOW_BYTES = 1 << 20
-"""Bytes read at a time for searching."""
+"""Maximum bytes read at a time for searching."""
+_FIRST_WINDOW_BYTES = 1 << 14
+"""Bytes read first for a search forward; the next windows are larger. The end of an event is near."""
 _OVERLAP_BYTES = 1 << 16
 """Maximum overhang of a match beyond its window; longer ones, of white space, are not found."""
 
@@ -57,16 +59,19 @@ def matches(pattern: re.Pattern[bytes], view: Viewed, start: int, stop: int) -> 
     if not isinstance(view, FileView):
         yield from (match.span() for match in pattern.finditer(view, start, stop))
         return
+    window = _FIRST_WINDOW_BYTES
     while start < stop:
-        data = view[start : min(stop, start + _WINDOW_BYTES + _OVERLAP_BYTES)]
+        window = min(window, _WINDOW_BYTES)
+        data = view[start : min(stop, start + window + _OVERLAP_BYTES)]
         last = start + len(data) == stop
-        done = len(data) if last else _WINDOW_BYTES
+        done = len(data) if last else window
         for match in pattern.finditer(data):
             if match.start() >= done:
                 break
             yield start + match.start(), start + match.end()
             done = max(done, match.end())
         start += done
+        window *= 8
 
 
 def matches_from_end(pattern: re.Pattern[bytes], view: Viewed, low: int) -> Iterator[tuple[int, int]]:

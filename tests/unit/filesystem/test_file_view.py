@@ -20,13 +20,20 @@ def view_of(text: bytes) -> FileView:
     return FileView("t.json", len(text), lambda start, stop: text[start:stop])
 
 
-@given(st.lists(st.sampled_from([b"}", b"]", b" ", b"x", b"}]", b"} ]"]), max_size=60), st.integers(4, 40))
-def test_matches_are_those_of_the_whole_text_wherever_windows_end(parts: list[bytes], window: int) -> None:
+@given(
+    st.lists(st.sampled_from([b"}", b"]", b" ", b"x", b"}]", b"} ]"]), max_size=60),
+    st.integers(4, 40),
+    st.integers(4, 40),
+)
+def test_matches_are_those_of_the_whole_text_wherever_windows_end(
+    parts: list[bytes], window: int, first: int
+) -> None:
     """White space between is shorter than the overlap of windows."""
     text = re.sub(rb" {4,}", b"   ", b"".join(parts))
     expected = [match.span() for match in CLOSE.finditer(text)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_view, "_WINDOW_BYTES", window)
+        patch.setattr(file_view, "_FIRST_WINDOW_BYTES", first)
         patch.setattr(file_view, "_OVERLAP_BYTES", 8)
         assert list(matches(CLOSE, view_of(text), 0, len(text))) == expected
         assert list(matches_from_end(CLOSE, view_of(text), 0)) == expected[::-1]
