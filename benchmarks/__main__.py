@@ -43,6 +43,11 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {
         "action": "store_true",
         "help": "the server's clock is its processor time: what else the machine does counts for less",
     },
+    "large": {
+        "action": "store_true",
+        "help": "one question about the trace of 1.25 GB as well; half an hour",
+    },
+    "page": {"type": Path, "metavar": "FILE", "help": "write the table as a page, its chart beside it"},
     "speed": {"action": "store_true", "help": "measure time instead of comparing with ASTRA-sim"},
 }
 
@@ -72,6 +77,8 @@ BENCHMARKS = {
         rounds=3,
         only=None,
         peers_python=None,
+        large=False,
+        page=None,
     ),
     "gz": _of("reading:read_packed", "the same, compressed", rounds=5, hta_python=None),
     "et": _of("reading:read_et", "Execution Traces of 100 MB", rounds=5),

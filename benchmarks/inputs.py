@@ -56,6 +56,8 @@ class Given(argparse.Namespace):
     start: bool
     processor_time: bool
     speed: bool
+    large: bool
+    page: Path | None
 
     @property
     def inputs(self) -> Inputs:

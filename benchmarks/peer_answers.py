@@ -1,12 +1,13 @@
 """One question about one trace, from its file to the answer, as each tool is asked; run in an interpreter that has it.
 
-A tool's libraries are loaded before its clock starts. An answer is figures by name, in microseconds or counts: those of
-one name are of the same thing, and tell whether the tools agree.
+The time is that of a script: with the loading of the tool's libraries, of which one part tells. An answer is figures by
+name, in microseconds or counts: those of one name are of the same thing, and tell whether the tools agree.
 """
 
 from __future__ import annotations
 
 import gzip
+import importlib.metadata
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -19,21 +20,33 @@ _Figures = dict[str, float]
 _Ask = Callable[[str], Any]
 """From a path to figures; loading gives what is loaded, of which tools keep different events."""
 
+OURS = "tracebraid"
+
+LIBRARIES = "libraries s"
+"""The part of the time that the loading of libraries took."""
+
 
 def questions(tool: str) -> Measured:
     """The parts name the questions that a tool answers."""
     return replace(Stopwatch().stop(), parts=dict.fromkeys(TOOLS[tool](), 1.0))
 
 
+def version(tool: str) -> Measured:
+    """The part is named by the tool's version."""
+    public, _, _ = importlib.metadata.version(_DISTRIBUTIONS[tool]).partition("+")
+    return replace(Stopwatch().stop(), parts={public: 1.0})
+
+
 def ask(tool: str, question: str, path: str) -> Measured:
-    """Answer a question with a tool; the parts are the answer's figures."""
-    answer = TOOLS[tool]()[question]
+    """Answer a question with a tool; the parts are the answer's figures, and the loading of its libraries."""
     with silenced():
         watch = Stopwatch()
+        answer = TOOLS[tool]()[question]
+        watch.lap(LIBRARIES)
         held = answer(path)
         measured = watch.stop()
     figures = held if isinstance(held, dict) else {}
-    return replace(measured, parts={name: float(value) for name, value in figures.items()})
+    return replace(measured, parts={**measured.parts, **{name: float(v) for name, v in figures.items()}})
 
 
 def _tracebraid() -> Mapping[str, _Ask]:
@@ -67,8 +80,10 @@ def _tracebraid() -> Mapping[str, _Ask]:
         of_ops = frame.filter(frame.get_column("op").is_not_null())
         return {"us of ops": of_ops.get_column("total_ns").sum() / 1e3}
 
-    def critical_path(path: str) -> _Figures:
-        return {"steps": len(tracebraid.critical_path(linked(path)).steps)}
+    def critical_path(path: str) -> Any:
+        rank = linked(path)
+        first = analyses.steps(rank).item(0, "step")
+        return tracebraid.critical_path(rank, step=first, replays=0, with_error=False).segments
 
     def difference(path: str) -> _Figures:
         kernels = tracebraid.diff(path, path).kernels
@@ -109,9 +124,8 @@ def _hta() -> Mapping[str, _Ask]:
         frame = load(path).get_queue_length_summary(ranks=[0])
         return {"longest queue": frame["queue_length"]["max"].max()}
 
-    def critical_path(path: str) -> _Figures:
-        load(path).critical_path_analysis(rank=0, annotation="ProfilerStep", instance_id=0)
-        return {"steps": 1}
+    def critical_path(path: str) -> Any:
+        return load(path).critical_path_analysis(rank=0, annotation="ProfilerStep", instance_id=0)
 
     def difference(path: str) -> _Figures:
         return {"changed": TraceDiff.compare_traces(load(path).t, load(path).t)["diff_counts"].ne(0).sum()}
@@ -201,10 +215,35 @@ def _duckdb() -> Mapping[str, _Ask]:
 
 
 TOOLS: Mapping[str, Callable[[], Mapping[str, _Ask]]] = {
-    "tracebraid": _tracebraid,
+    OURS: _tracebraid,
     "HTA": _hta,
     "TraceLens": _tracelens,
     "pandas": _pandas,
     "DuckDB": _duckdb,
 }
 """What each answers of what is asked of us; it loads the tool."""
+
+# HTA's distribution is named `traceinsight` from 0.6 on.
+_DISTRIBUTIONS = {
+    OURS: "tracebraid",
+    "HTA": "traceinsight",
+    "TraceLens": "TraceLens",
+    "pandas": "pandas",
+    "DuckDB": "duckdb",
+}
+
+_LAST_STEP = "HTA leaves out the work of the last step"
+DIFFERENCES: Mapping[tuple[str, str], str] = {
+    ("breakdown", "HTA"): f"{_LAST_STEP}, so that its window is 1,397 of 1,733 ms",
+    ("kernels", "HTA"): _LAST_STEP,
+    ("queue length", "HTA"): _LAST_STEP,
+    (
+        "ops",
+        "TraceLens",
+    ): "TraceLens leaves out communication, for which it finds no operator: 643 of 1,001 ms",
+    (
+        "critical path",
+        "HTA",
+    ): "The two mean different paths, see [the critical path](critical_path.md#beside-htas)",
+}
+"""Why an answer about the trace of 54 MB is another than ours, by question and tool."""
