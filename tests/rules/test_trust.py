@@ -83,7 +83,10 @@ IMPORTERS: dict[str, tuple[set[str], str]] = {
         {"ctypes", "importlib"},
         "imports torch's builder, and tries what it built",
     ),
-    "recorders/native/library.py": ({"ctypes"}, "declares the recorder's functions"),
+    "recorders/native/library.py": (
+        {"ctypes", "importlib"},
+        "declares the recorder's functions, and looks for the package that has it ready",
+    ),
     "native/building.py": ({"ctypes"}, "loads libraries that it built, see trust.py"),
     "native/library.py": ({"ctypes", "subprocess"}, "runs the compiler of C++, which CXX names"),
     "native/loops.py": ({"ctypes"}, "calls its functions"),

@@ -1,4 +1,4 @@
-"""Compiles the native recorder, in a process of its own.
+"""Compiles the native recorder, or tries one that is ready, in a process of its own.
 
 torch's builder changes the environment, loads the library and prints; none of that may happen in a
 process that is recorded.
@@ -51,6 +51,19 @@ def main(folder: str, parent: str, *flags: str) -> None:
         build_directory=folder,
         is_python_module=False,
     )
+    _try(torch, Path(folder))
+
+
+def main_of_ready(folder: str, parent: str) -> None:
+    """Record an operator in this process with the `tracebraid_recorder.so` that lies in the folder.
+
+    Raises:
+        OSError: it cannot be loaded beside this torch, or on this machine.
+        SystemExit: it does not record what it should.
+    """
+    end_with(int(parent))
+    from tracebraid.recorders.needs_torch import torch
+
     _try(torch, Path(folder))
 
 

@@ -56,6 +56,16 @@ def test_without_ninja_it_says_how_to_get_it(
     assert left_in_cache() == {"lock"}
 
 
+def test_without_setuptools_it_says_how_to_get_it(
+    working: FakeCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which torch's builder imports, and not every version of torch installs."""
+    monkeypatch.setattr(library, "find_spec", lambda name: None)
+    with pytest.raises(CaptureError, match="there is no setuptools; install it with: pip install setuptools"):
+        build()
+    assert left_in_cache() == {"lock"}
+
+
 @pytest.mark.full
 def test_that_there_was_no_compiler_is_not_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
