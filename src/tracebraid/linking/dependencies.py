@@ -547,7 +547,8 @@ def _signs(timeline: Timeline, tree: pl.DataFrame, moments: Moments) -> pl.DataF
             (ends, moments.end_ns, moments.end_position),
         )
     )
-    return signs.sort("lane", "position")
+    # By lane and position: one key of numbers sorts several times faster than two.
+    return signs.sort(pl.col("lane").cast(pl.Int64) * (2 * len(moments.start_ns)) + pl.col("position"))
 
 
 def _bursts(signs: pl.DataFrame) -> _Bursts:

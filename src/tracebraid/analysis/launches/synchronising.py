@@ -61,6 +61,7 @@ def _once_per_correlation(calls: pl.DataFrame, linked: LinkedTrace) -> pl.DataFr
     correlated = (
         calls.select("call_event", "start_ns", "end_ns")
         .join(correlations.filter(pl.col("correlation") > 0), on="call_event")
+        .filter(pl.col("correlation").is_duplicated())
         .sort("start_ns", "end_ns", "call_event", descending=[False, True, False])
     )
     within = pl.col("end_ns") <= pl.col("end_ns").cum_max().shift(1).over("correlation")
