@@ -60,6 +60,15 @@ def test_what_was_not_asked_for_the_longest_goes_first() -> None:
     assert counted.made == ["a", "b", "c", "b"]
 
 
+def test_small_values_go_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tracebraid.model.stage._SMALL_BYTES", 5 * _ROW_BYTES)
+    kept, counted = KeptValues(22 * _ROW_BYTES), Counted()
+    asked(kept, counted, "small", rows=2)
+    for name in ("a", "b", "c", "small", "b", "a"):
+        asked(kept, counted, name, rows=2 if name == "small" else 10)
+    assert counted.made == ["small", "a", "b", "c", "a"]
+
+
 def test_a_value_larger_than_all_that_may_be_kept_is_kept_alone() -> None:
     kept, counted = KeptValues(20 * _ROW_BYTES), Counted()
     asked(kept, counted, "small")

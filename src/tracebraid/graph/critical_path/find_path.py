@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -459,16 +460,13 @@ def _stability(
     if not replays or not bounds or not len(graph.edges):
         return PATH_STABILITY.empty()
     drawn = samples(graph)
-    found = [
-        stability_table(
-            graph,
-            step.step,
-            replays_on_path(graph, step, drawn, allowed, replays),
-            part.get_column("activity").to_numpy(),
-            replays,
-        )
-        for step, part in zip(bounds, parts, strict=True)
-    ]
+    # Loops of the native library run beside each other.
+    with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
+        counts = threads.map(lambda step: replays_on_path(graph, step, drawn, allowed, replays), bounds)
+        found = [
+            stability_table(graph, step.step, counted, part.get_column("activity").to_numpy(), replays)
+            for step, part, counted in zip(bounds, parts, counts, strict=True)
+        ]
     return pl.concat(found)
 
 
