@@ -45,7 +45,7 @@ _OPTIONS: Mapping[str, dict[str, Any]] = {
     },
     "large": {
         "action": "store_true",
-        "help": "one question about the trace of 1.25 GB as well; half an hour",
+        "help": "one question about the trace of 1.25 GB as well; 6 minutes more",
     },
     "page": {"type": Path, "metavar": "FILE", "help": "write the table as a page, its chart beside it"},
     "speed": {"action": "store_true", "help": "measure time instead of comparing with ASTRA-sim"},

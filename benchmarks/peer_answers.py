@@ -234,16 +234,16 @@ _DISTRIBUTIONS = {
 
 _LAST_STEP = "HTA leaves out the work of the last step"
 DIFFERENCES: Mapping[tuple[str, str], str] = {
-    ("breakdown", "HTA"): f"{_LAST_STEP}, so that its window is 1,397 of 1,733 ms",
+    ("breakdown", "HTA"): f"{_LAST_STEP}, so that its window is 1,397 of 1,733 ms in the trace of 54 MB",
     ("kernels", "HTA"): _LAST_STEP,
     ("queue length", "HTA"): _LAST_STEP,
     (
         "ops",
         "TraceLens",
-    ): "TraceLens leaves out communication, for which it finds no operator: 643 of 1,001 ms",
+    ): "TraceLens leaves out communication, whose operator it does not find: 643 of 1,001 ms",
     (
         "critical path",
         "HTA",
-    ): "The two mean different paths, see [the critical path](critical_path.md#beside-htas)",
+    ): "The two mean different paths: see [the critical path](critical_path.md#beside-htas)",
 }
 """Why an answer about the trace of 54 MB is another than ours, by question and tool."""

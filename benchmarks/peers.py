@@ -71,15 +71,17 @@ def _version(tool: str, python: str) -> str:
 
 def _answers(asked: _Asked) -> list[Answer]:
     able: dict[str, Callable[[], Measured]] = {}
-    # A call that does not count finds the tools that fail.
-    for tool, ask in asked.tools.items() if asked.rounds > 1 else ():
+    runs: dict[str, list[Measured]] = {}
+    # The first call finds the tools that fail; it counts where it is the only one.
+    for tool, ask in asked.tools.items():
         try:
-            ask()
+            runs[tool] = [ask()]
         except RuntimeError as error:
             print(f"  {tool} gives no answer about {asked.question}: {error}", file=sys.stderr)
         else:
             able[tool] = ask
-    runs = side_by_side(able or asked.tools, asked.rounds)
+    if asked.rounds > 1:
+        runs = side_by_side(able, asked.rounds)
     ours = typical(runs[OURS])
     answers = []
     for tool, measured in runs.items():

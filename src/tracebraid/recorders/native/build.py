@@ -10,6 +10,7 @@ import ctypes
 import importlib
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,9 @@ def main(folder: str, parent: str, *flags: str) -> None:
         build_directory=folder,
         is_python_module=False,
     )
-    _try(torch, Path(folder))
+    with suppress(AttributeError):  # It is another library, which `library.load` refuses.
+        if problem := _tried(torch, Path(folder)):
+            raise SystemExit(f"error: built by this compiler it writes {problem}; name another one in CXX")
 
 
 def main_of_ready(folder: str, parent: str) -> None:
@@ -59,23 +62,22 @@ def main_of_ready(folder: str, parent: str) -> None:
 
     Raises:
         OSError: it cannot be loaded beside this torch, or on this machine.
+        AttributeError: it is another library.
         SystemExit: it does not record what it should.
     """
     end_with(int(parent))
     from tracebraid.recorders.needs_torch import torch
 
-    _try(torch, Path(folder))
+    if problem := _tried(torch, Path(folder)):
+        raise SystemExit(f"error: it writes {problem}")
 
 
-def _try(torch: Any, folder: Path) -> None:
-    """Record an operator, and read it."""
+def _tried(torch: Any, folder: Path) -> str:
+    """Record an operator, and read it; returns what is written instead of its schema, or ""."""
     from tracebraid.recorders.native.library import Counts, declare
 
     library = ctypes.CDLL(str(folder / f"{NAME}.so"))
-    try:
-        declare(library)
-    except AttributeError:  # It is another library, which `library.load` refuses.
-        return
+    declare(library)
     written = folder / "tried.json"
     recording = library.tracebraid_open(os.fsencode(folder / "tried.spill"), 1 << 20, 0, b"", b"")
     library.tracebraid_switch(recording, 1)
@@ -94,7 +96,4 @@ def _try(torch: Any, folder: Path) -> None:
         for attr in node["attrs"]
         if node["name"] == "aten::add" and attr["name"] == "op_schema"
     )
-    if found != known:
-        raise SystemExit(
-            f"error: built by this compiler it writes {found!r} for {known!r}; name another one in CXX"
-        )
+    return "" if found == known else f"{found!r} for {known!r}"

@@ -134,7 +134,7 @@ def _make(path: Path) -> str:
     ready = ready_library()
     if ready is None:
         return _missing_tool() or _compile(path)
-    _LOG.warning("tracebraid: trying %s with torch %s: once, some 5 seconds", ready.name, torch.__version__)
+    _LOG.warning("tracebraid: trying %s with torch %s: once, up to 10 seconds", ready.name, torch.__version__)
     problem = compiled(path, functools.partial(_try, ready))
     if not problem:
         return ""
@@ -163,7 +163,7 @@ def _called(function: str, folder: Path, *flags: str, crash: str) -> str:
             f"{_BUILDER}:{function}", *words, environment=environment(), timeout_s=_BUILD_AT_MOST_S
         )
     except TimeoutError:
-        return f"the compiler was stopped, as it had not ended after {_BUILD_AT_MOST_S:.0f} s"
+        return f"the builder was stopped, as it had not ended after {_BUILD_AT_MOST_S:.0f} s"
     if -ran.returncode in _CRASHES:
         return f"error: {crash.format(signal.Signals(-ran.returncode).name)}"
     if ran.returncode or not (folder / f"{NAME}.so").exists():

@@ -185,7 +185,7 @@ def test_a_compiler_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("CXX", str(compiler.path))
     monkeypatch.setattr(library, "_BUILD_AT_MOST_S", 4.0)
     with pytest.raises(
-        CaptureError, match="the compiler was stopped, as it had not ended after 4 s"
+        CaptureError, match="the builder was stopped, as it had not ended after 4 s"
     ) as raised:
         build()
     assert len(str(raised.value).splitlines()) == 1
