@@ -48,7 +48,7 @@ from tracebraid.model.linked_ranks import LinkedRanks, RankParts, gather_of
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.process import process_of_et, process_of_timeline
-from tracebraid.model.rank_files import Progress, RankFiles
+from tracebraid.model.rank_files import Progress, RankFiles, of_reading
 from tracebraid.recorders.launcher.launch import launch
 from tracebraid.recorders.session.schedule import Schedule
 from tracebraid.recorders.session.settings import BACKENDS, STEPS_BY, Settings
@@ -131,7 +131,8 @@ class CheckRank(LoadingWork, frozen=True):
         """Check the pair; None without Kineto trace."""
         if files.kineto is None:
             return None
-        linked, judgement = link_and_judge(self.load(files, progress).judged_by(gaps), self.matching)
+        loaded: LinkedTrace = self.load(files, of_reading(progress))
+        linked, judgement = link_and_judge(loaded.judged_by(gaps), self.matching)
         steps = steps_of(linked.timeline)
         return RankChecked(
             steps=steps,

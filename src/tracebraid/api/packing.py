@@ -46,7 +46,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.matching import Matching
 from tracebraid.model.packed import Packed
 from tracebraid.model.quantities import number_ranges
-from tracebraid.model.rank_files import Progress, RankFiles, SourceFile
+from tracebraid.model.rank_files import Progress, RankFiles, SourceFile, of_reading
 from tracebraid.model.step import PROFILER_STEP
 from tracebraid.store.answers.joined import (
     Answered,
@@ -186,7 +186,7 @@ class PackRank(LoadingWork, frozen=True):
         et_before = None if located.et is None else state_of(located.et)
         with ThreadPoolExecutor(1) as beside:
             kineto = beside.submit(fingerprint, located.kineto)
-            linked = self.load(files, progress)
+            linked = self.load(files, of_reading(progress))
         # A file that was changed while it was read is packed again by the next pack.
         sources = (
             unless_changed(kineto.result(), located.kineto, before),

@@ -47,7 +47,7 @@ def advise(
     target.refuse_existing()
     least = float(min_saving) if min_saving.replace(".", "", 1).isdecimal() else min_saving
     check_min_saving(least)
-    with progress("reading") as update:
+    with progress("answering") as update:
         job = job_options.open(path, update)
         advice = tracebraid.advise(job.only(rank), least)
     findings: Sequence[Finding] = job.findings

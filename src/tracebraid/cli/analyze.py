@@ -129,7 +129,7 @@ def analyze(
     if of_job and rank is not None and all(column.name != "rank" for column in analysis.table.columns):
         raise ArgumentError(f"{analysis.name} compares all ranks: drop --rank")
     target.refuse_existing()
-    with progress("reading") as update:
+    with progress("answering") as update:
         job = job_options.open(path, update)
         of_rank = job.only(rank)
         answer = analyses.analyze(analysis.name, job if of_job else of_rank, step=step, **options)

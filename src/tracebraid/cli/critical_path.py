@@ -71,15 +71,15 @@ def critical_path(
     if out is not None and not out.name.endswith((".json", ".json.gz")):
         raise ArgumentError(f"{out} must end in .json or .json.gz")
     Target(None, out).refuse_existing()
-    with progress("reading") as update:
+    with progress("answering") as update:
         job = job_options.open(path, update)
         if rank is not None:
             job.check_rank(rank)
         graph = tracebraid.dependency_graph(job)
-    if rank is not None and rank not in graph.ranks.ranks.get_column("rank"):
-        end(job.findings)
-    # A table of segments does not show how well the model reproduces the trace.
-    found = tracebraid.critical_path(graph, step=step, rank=rank, replays=replays, with_error=not csv)
+        if rank is not None and rank not in graph.ranks.ranks.get_column("rank"):
+            end(job.findings)
+        # A table of segments does not show how well the model reproduces the trace.
+        found = tracebraid.critical_path(graph, step=step, rank=rank, replays=replays, with_error=not csv)
     if out is not None:
         tracebraid.write_path_overlay(found, out)
         note(f"{out}: the path and its arrows; open it at https://ui.perfetto.dev")

@@ -88,7 +88,7 @@ def diff(
     limit = None if fail_on_regression is None else _share(fail_on_regression)
     a, b = _sides(paths)
     count = len(a) + len(b)
-    with progress("reading") as update:
+    with progress("answering") as update:
 
         def opened(number: int, path: str) -> Job:
             return job_options.open(path, lambda share: update((number + share) / count))

@@ -86,7 +86,7 @@ def metrics(
     if path is None:
         raise ArgumentError("give a PATH; --list names the metrics")
     target.refuse_existing()
-    with progress("reading") as update:
+    with progress("answering") as update:
         job = job_options.open(path, update)
         job.add_findings(unusable)
         frame = tracebraid.metrics(

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -22,9 +23,6 @@ from tracebraid.reports.breakdown_bars import ascii_form, can_show
 from tracebraid.reports.findings import alike, gap_lines, line_of_alike, without_worst_gap
 from tracebraid.reports.fitted_table import WIDEST
 from tracebraid.reports.machine import finding_data
-
-_SHOW_AFTER_S = 1.0
-"""Delay before a progress bar appears."""
 
 
 def say(*parts: RenderableType, width: int | None = None) -> None:
@@ -163,44 +161,42 @@ class OfAll:
         self(0.0)
 
 
-def _ranks_done(fraction: float) -> str:
-    """Format the number of finished ranks, if known."""
+def _ranks_done(fraction: float, elapsed_s: float) -> str:
+    """Format the number of finished ranks and the remaining time: ranks are alike, the work on one is not."""
     if not isinstance(fraction, RanksDone) or fraction.ranks < 2:
         return ""
-    return f"{fraction.done:,} of {fraction.ranks:,} ranks"
+    left = f", {timedelta(seconds=round(elapsed_s / fraction - elapsed_s))} left" if fraction else ""
+    return f"{fraction.done:,} of {fraction.ranks:,} ranks{left}"
 
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[float], None]]:
-    """Show a progress bar on standard error after a second, if it is a terminal; call it with 0 to 1.
+    """Show a progress bar on standard error, if it is a terminal; call it with 0 to 1.
 
-    It shows the share, the number of ranks if called with a `RanksDone`, and the remaining time.
+    It shows the share and the elapsed time; if called with a `RanksDone` of several ranks, their number and the
+    remaining time.
     """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    share, ranks, left = TaskProgressColumn(), TextColumn("{task.fields[ranks]}"), TextColumn("left")
+    ranks_and_time_left = TextColumn("{task.fields[ranks]}")
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        share,
-        ranks,
-        TimeRemainingColumn(compact=True),
-        left,
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        ranks_and_time_left,
     )
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(label, total=1.0, ranks="")
-    began = clock.now_s()
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task, began_s = bar.add_task(label, total=1.0, ranks=""), clock.now_s()
 
-    def update(fraction: float) -> None:
-        if not bar.live.is_started and clock.now_s() - began > _SHOW_AFTER_S:
-            bar.start()
-        bar.update(task, completed=float(fraction), ranks=_ranks_done(fraction))
+        def update(fraction: float) -> None:
+            nonlocal began_s
+            if fraction < bar.tasks[task].completed:  # The next pass over the ranks.
+                began_s = clock.now_s()
+            done = _ranks_done(fraction, clock.now_s() - began_s)
+            bar.update(task, completed=float(fraction), ranks=done)
 
-    try:
         yield update
-    finally:
-        if bar.live.is_started:
-            bar.stop()

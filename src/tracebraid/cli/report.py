@@ -125,7 +125,7 @@ def report(
 ) -> None:
     """Write an HTML page to share with a team: where the time goes, why, and what to change."""
     target = report_target(out if out or json or text else _PAGE, json, text, top)
-    with progress("reading") as update:
+    with progress("answering") as update:
         job = job_options.open(path, update)
         made = tracebraid.report(job, title=title, rank=rank, steps=steps, with_graph=critical_path)
     target.show(made)

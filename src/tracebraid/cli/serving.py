@@ -94,7 +94,7 @@ def serving(
     rates, batches = _numbers(rate, "--rate"), _numbers(max_batch, "--max-batch")
     if any(size != int(size) for size in batches):
         raise ArgumentError(f"--max-batch takes whole numbers, not {max_batch!r}")
-    with progress("reading") as update:
+    with progress("answering") as update:
         found = tracebraid.serving(
             job_options.open(path, update),
             rates=rates,

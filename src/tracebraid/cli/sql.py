@@ -87,7 +87,7 @@ def sql(
     with ExitStack() as answering:
         # A query may run for hours: an interrupt ends it, however the command was started.
         answering.enter_context(raised_outside_polars(even_ignored=True))
-        with progress("reading") as update:
+        with progress("answering") as update:
             job = job_options.open(path, update)
             slices = answering.enter_context(answer_query(job, query, options))
         say_findings(job.findings)

@@ -58,7 +58,7 @@ def summary(
     json: Annotated[bool, Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
     """Show what bounds the steps and where the time goes, by rank and step, with the top kernels and ops."""
-    with progress("reading") as update:
+    with progress("answering") as update:
         job = job_options.open(path, update)
         found = summarise(job.only(rank), json)
     if json:

@@ -19,7 +19,7 @@ from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.gaps import Judge
 from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.model.quantities import numbers_text
-from tracebraid.model.rank_files import Progress, RankFiles, RanksDone, claimed_twice
+from tracebraid.model.rank_files import Progress, RankFiles, RanksDone, claimed_twice, of_reading
 from tracebraid.model.stage import KeptValues, Stage
 from tracebraid.model.step import PROFILER_STEP
 
@@ -188,7 +188,7 @@ class _Ask(LoadingWork, Generic[T], frozen=True):
         kept = self.kept.get(files.rank)
         if kept is not None:
             return kept()
-        linked: LinkedTrace = self.load(files, progress)
+        linked: LinkedTrace = self.load(files, of_reading(progress))
         return linked.with_annotation(self.annotation).judged_by(self.judge)
 
     def answered(self, linked: LinkedTrace) -> _Answered[T]:

@@ -59,6 +59,11 @@ class RanksDone(float):
         return RanksDone, (float(self), self.done, self.ranks)
 
 
+def of_reading(progress: Progress | None) -> Progress | None:
+    """Return the progress of reading a rank, which is half of the work on it: the other half is the answer."""
+    return None if progress is None else lambda share: progress(share / 2)
+
+
 class GroupOfRank(Struct, frozen=True):
     """A process group that a rank is a member of.
 
