@@ -5,12 +5,15 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
-from typing import BinaryIO, Protocol, TypeAlias, cast
+from typing import BinaryIO, Protocol, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
 
 from tracebraid.errors import InputError
+
+T = TypeVar("T")
 
 _WINDOW_BYTES = 1 << 20
 """Maximum bytes read at a time for searching."""
@@ -83,6 +86,15 @@ def matches_from_end(pattern: re.Pattern[bytes], view: Viewed, low: int) -> Iter
         found = [match.span() for match in pattern.finditer(data) if match.start() < upper - begin]
         yield from ((begin + start, begin + end) for start, end in reversed(found))
         upper = begin
+
+
+def read_ahead(parts: Iterator[T]) -> Iterator[T]:
+    """Yield the parts of a file, each read in another thread while the caller works on the one before it."""
+    with ThreadPoolExecutor(1) as executor:
+        ahead = executor.submit(next, parts, None)
+        while (part := ahead.result()) is not None:
+            ahead = executor.submit(next, parts, None)
+            yield part
 
 
 class Kind(Enum):

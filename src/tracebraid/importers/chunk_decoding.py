@@ -8,6 +8,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tracebraid.filesystem.interface import read_ahead
 from tracebraid.importers.execution_trace.decode import decode_nodes
 from tracebraid.importers.json_stream.chunks import ArrayFile, Chunk
 from tracebraid.importers.kineto.decode import SeenKeys, decode_events
@@ -59,7 +60,7 @@ def decode_file(
     scan_of = None if library is None else partial(_scan_of(kind), library)
     scan: KinetoScan | NodeScan | None = None
     results: list[Any] = []
-    for chunk in file.chunks(chunk_bytes or CHUNK_BYTES):
+    for chunk in read_ahead(file.chunks(chunk_bytes or CHUNK_BYTES)):
         if progress is not None:
             progress(file.fraction_done(chunk))
         if scan_of is not None:

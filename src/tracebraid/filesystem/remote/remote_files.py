@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TypeVar
@@ -14,7 +13,7 @@ from msgspec import Struct
 from tracebraid import clock
 from tracebraid.errors import ArgumentError, InputError
 from tracebraid.extras import OBJECT_STORES
-from tracebraid.filesystem.interface import Entry, Kind, OpenFile
+from tracebraid.filesystem.interface import Entry, Kind, OpenFile, read_ahead
 from tracebraid.filesystem.paths import scheme_of, shown
 from tracebraid.filesystem.remote import web
 from tracebraid.filesystem.remote.backend import Backend, Fault, FaultKind, Stat, input_error
@@ -173,7 +172,7 @@ class RemoteFile(Struct, frozen=True, eq=False, dict=True):
         with _named_faults(self.url):
             middle = min(start * _GROWTH, self.size_bytes)
             yield from self._parts(start, middle)
-            yield from _prefetched(self._parts(middle, self.size_bytes))
+            yield from read_ahead(self._parts(middle, self.size_bytes))
 
     def whole(self) -> None:
         """None: it is read as it arrives."""
@@ -239,12 +238,3 @@ def _pause_or_raise(fault: Fault, tries: int) -> None:
     if not fault.may_pass or tries >= _TRIES.get(fault.kind, _TRIES_OTHERWISE):
         raise fault
     clock.pause(_FIRST_PAUSE_S * 2 ** (tries - 1))
-
-
-def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The parts, each fetched while the one before it is worked on."""
-    with ThreadPoolExecutor(1) as executor:
-        ahead = executor.submit(next, parts, b"")
-        while part := ahead.result():
-            ahead = executor.submit(next, parts, b"")
-            yield part
