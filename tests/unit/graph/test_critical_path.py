@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tests.cases import cases
 from tests.planted.small_graphs import Ints, Wait, check_sums, graph_of, graphs, step_row
 from tracebraid.errors import ArgumentError
+from tracebraid.graph.critical_path import find_path as critical_path
 from tracebraid.graph.critical_path import step_bounds as segments
 from tracebraid.graph.critical_path.find_path import OWN_WORK, PathOptions, edge_slack, find_path, samples
 from tracebraid.graph.critical_path.step_bounds import step_bounds
@@ -224,6 +225,18 @@ def test_replays_are_the_same_every_time_and_without_them_nothing_is_said() -> N
     found = path_of(of_steps([(10, 20)]), replays=0)
     assert found.stability.is_empty()
     assert found.segments["on_path"].to_list() == [None]
+
+
+def test_the_native_library_is_built_for_many_replays_of_many_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, built = of_steps([(10, 20)]), []
+    nothing = np.empty(0, dtype=np.int64)
+    monkeypatch.setattr(
+        critical_path, "native_library", lambda is_worth_building: built.append(is_worth_building)
+    )
+    monkeypatch.setattr(critical_path, "replays_on_path", lambda *_: (nothing, nothing))
+    for replays in (100, 10**6):
+        path_of(graph, replays=replays)
+    assert built == [False, True]
 
 
 def test_durations_are_those_of_the_same_position_in_other_steps_else_of_the_same_name() -> None:

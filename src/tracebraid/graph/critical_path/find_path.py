@@ -42,6 +42,7 @@ from tracebraid.model.graph import (
     ReplayError,
 )
 from tracebraid.model.step import some_steps
+from tracebraid.native.library import native_library
 from tracebraid.native.loops import native_loop
 
 _WAITING = [kind.value for kind in WAITING_KINDS]
@@ -234,6 +235,10 @@ _Flags = NDArray[np.bool_]
 
 _SEED = 20_140
 """The state from which the numbers of every step's replays begin: the same in every run."""
+_WORTH_BUILDING_EDGES = 1 << 20
+"""Edges in all replays that Python takes 4 s and more for; building the native library takes some 10 s, for all answers
+to come.
+"""
 _NOT_READY = -(2**63)
 """The ready time of a moment before any edge to it is seen."""
 
@@ -460,6 +465,8 @@ def _stability(
     if not replays or not bounds or not len(graph.edges):
         return PATH_STABILITY.empty()
     drawn = samples(graph)
+    # Each loop sees its arrays, not how often it goes over them.
+    native_library(is_worth_building=len(graph.edges) * replays >= _WORTH_BUILDING_EDGES)
     # Loops of the native library run beside each other.
     with ThreadPoolExecutor(pl.thread_pool_size()) as threads:
         counts = threads.map(lambda step: replays_on_path(graph, step, drawn, allowed, replays), bounds)
