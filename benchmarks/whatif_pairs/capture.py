@@ -109,18 +109,21 @@ def control_of(folder: Path, rounds: int) -> float:
 def capture_pair(pair: Pair, folder: Path, rounds: int, attempts: int) -> int:
     """Capture what is missing of a pair; again if it is not steady, and keep what is steadiest.
 
-    Returns how often it was captured.
+    Returns how often it was captured, at most `attempts` times; earlier calls count.
 
     Raises:
         RuntimeError: the program failed.
     """
     target, again = folder / pair.name, folder / f"{pair.name}.again"
     count = target / _TIMES
-    missing = [name for name in captures_of(rounds) if not _is_whole(target / name, pair)]
-    if not missing:
-        return int(count.read_text()) if count.exists() else 1
-    _run(pair, target, missing)
-    found, times = control_of(target, rounds), 1
+    # Without the count a run has failed, perhaps behind its last capture.
+    missing = [
+        name for name in captures_of(rounds) if not (count.exists() and _is_whole(target / name, pair))
+    ]
+    if missing:
+        _run(pair, target, missing)
+        count.write_text("1")
+    found, times = control_of(target, rounds), int(count.read_text())
     while found > STEADY and times < attempts:
         _run(pair, again, captures_of(rounds))
         times += 1

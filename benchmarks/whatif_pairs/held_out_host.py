@@ -9,6 +9,7 @@ import random
 import threading
 import time
 import weakref
+from contextlib import suppress
 
 import numpy as np
 import torch
@@ -112,16 +113,19 @@ def reader_thread(changed: bool) -> Step:
         while not stopped.is_set():
             batches.put(read())
 
+    thread = threading.Thread(target=reader, daemon=True)
     if changed:
-        threading.Thread(target=reader, daemon=True).start()
+        thread.start()
 
     def step() -> None:
         learn(model, optimizer, batches.get() if changed else read(), labels)
 
     def end() -> None:
+        # A thread that is in an op of torch when the process ends aborts it.
         stopped.set()
-        while not batches.empty():
-            batches.get()
+        while thread.is_alive():
+            with suppress(queue.Empty):
+                batches.get(timeout=0.01)
 
     weakref.finalize(step, end)
     return step
