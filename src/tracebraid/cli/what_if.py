@@ -66,6 +66,7 @@ def what_if(
         raise ArgumentError("give one of --change, --sweep and --stragglers")
     if by and not sweep:
         raise ArgumentError("--by needs --sweep")
+    width = output_width()
     with progress("answering") as update:
         job = job_options.open(path, update)
         graph = tracebraid.dependency_graph(job)
@@ -74,11 +75,11 @@ def what_if(
         if sweep:
             swept = tracebraid.sweep(graph, by=[kind.value for kind in by or ()])
             data, table = partial(sweep_data, swept), swept
-            parts = partial(sweep_parts, swept, top, output_width(), unmarked=unmarked)
+            parts = partial(sweep_parts, swept, top, width, unmarked=unmarked)
         elif stragglers:
             late = tracebraid.straggler_metrics(graph)
             data, table = partial(straggler_data, late), late
-            parts = partial(straggler_parts, late, top, output_width(), unmarked=unmarked)
+            parts = partial(straggler_parts, late, top, width, unmarked=unmarked)
         else:
             found = tracebraid.what_if(job, *change or [])
             data, table, parts = partial(what_if_data, found), found.steps, partial(what_if_parts, found, top)

@@ -60,7 +60,7 @@ class RanksDone(float):
 
 
 def of_reading(progress: Progress | None) -> Progress | None:
-    """Return the progress of reading a rank, which is half of the work on it: the other half is the answer."""
+    """Return the progress of reading a rank, counted as half of the work: how long answering takes is not known."""
     return None if progress is None else lambda share: progress(share / 2)
 
 

@@ -236,8 +236,8 @@ _Flags = NDArray[np.bool_]
 _SEED = 20_140
 """The state from which the numbers of every step's replays begin: the same in every run."""
 _WORTH_BUILDING_EDGES = 1 << 20
-"""Edges in all replays that Python takes 4 s and more for; building the native library takes some 10 s, for all answers
-to come.
+"""Edges of all replays together, for which Python takes 6 s and more; building the native library takes some 10 s, and
+serves all later answers.
 """
 _NOT_READY = -(2**63)
 """The ready time of a moment before any edge to it is seen."""
