@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.critical_path.step_bounds import (
-    EXCLUDED,
     ActivityColumns,
     StepBounds,
     activity_columns,
-    allowed_edges,
+    moment_ranks,
     segments,
     step_bounds,
     way_back,
@@ -117,22 +116,25 @@ def step_accounts(graph: DependencyGraph, steps: Collection[str]) -> StepAccount
     Where 40 % or more of the path lies on threads that show nothing, and devices work for 75 % or more of it, nobody
     knows who waits for whom: then the device's work counts wherever there is some.
     """
-    ready_ns = ready_times(graph.edges, graph.moments.time_ns)
-    columns = activity_columns(graph)
-    of_job = _run_segments(graph, step_bounds(graph), steps, ready_ns, columns)
+    columns, rank_of = activity_columns(graph), moment_ranks(graph)
+    of_job = _run_segments(graph, step_bounds(graph), steps, columns, rank_of, None)
     cover = _device_cover(graph) if _is_silent(of_job) else pl.DataFrame()
     by_device = not cover.is_empty() and _share_covered(of_job, cover) >= _BUSY
-    accounts = [_accounting(graph, _covered(graph, columns, of_job, cover) if by_device else of_job, None)]
+    has_device = graph.activities.filter(pl.col("stream").is_not_null()).get_column("rank")
+    with_device = has_device.unique().drop_nulls()
+
+    def accounts_of(path: pl.DataFrame, rank: int | None) -> pl.DataFrame:
+        shown = _covered(graph, columns, path, cover) if by_device else path
+        return _accounting(shown, with_device, rank)
+
+    accounts = [accounts_of(of_job, None)]
     ranks = graph.steps.get_column("rank").drop_nulls().unique().sort().to_list()
     for rank in ranks[:MOST_RANKS]:
         if len(ranks) == 1:
             accounts.append(accounts[0].with_columns(pl.lit(rank, dtype=pl.Int64).alias("of_rank")))
             continue
-        own_ns = np.where(allowed_edges(graph, rank), ready_ns, EXCLUDED)
-        path = _run_segments(graph, step_bounds(graph, rank), steps, own_ns, columns)
-        accounts.append(
-            _accounting(graph, _covered(graph, columns, path, cover) if by_device else path, rank)
-        )
+        path = _run_segments(graph, step_bounds(graph, rank), steps, columns, rank_of, rank)
+        accounts.append(accounts_of(path, rank))
     return StepAccounts(of_job, pl.concat(accounts), by_device)
 
 
@@ -233,8 +235,9 @@ def _run_segments(
     graph: DependencyGraph,
     every: Sequence[StepBounds],
     steps: Collection[str],
-    ready_ns: NDArray[np.int64],
     columns: ActivityColumns,
+    rank_of: _Ints,
+    rank: int | None,
 ) -> pl.DataFrame:
     """The path from the end of the last step that counts back to the start of the first."""
     bounds = sorted(
@@ -243,7 +246,7 @@ def _run_segments(
     if not bounds:
         return PATH_SEGMENTS.empty()
     first, last = min(bound.start_ns for bound in bounds), bounds[-1]
-    way = way_back(graph, ready_ns, replace(last, step=None, start_ns=min(first, last.end_ns)))
+    way = way_back(graph, replace(last, step=None, start_ns=min(first, last.end_ns)), rank_of, rank)
     return _cut(segments(graph, columns, way, None), bounds)
 
 
@@ -276,17 +279,18 @@ RECORDING_START = "recording start (what ran or was launched before it)"
 """Name of the time of a first step in which work from before the recording runs."""
 
 
-def _accounting(graph: DependencyGraph, path: pl.DataFrame, of_rank: int | None) -> pl.DataFrame:
-    """The time of steps by cause, from their path."""
+def _accounting(path: pl.DataFrame, with_device: pl.Series, of_rank: int | None) -> pl.DataFrame:
+    """The time of steps by cause, from their path.
+
+    Args:
+        with_device: the ranks that have a device.
+    """
     # What a cause and a name depend on: many segments have it in common.
     path = path.group_by(
         *("step", "rank", "kind", "residual", "host_work", "frames", "annotation", "op", "name", "family"),
         (pl.col("duration_ns") >= _FIRST_USE_NS).alias("is_long"),
         maintain_order=True,
     ).agg(pl.col("duration_ns").sum(), pl.col("start_ns").min())
-    with_device = (
-        graph.activities.filter(pl.col("stream").is_not_null()).get_column("rank").unique().drop_nulls()
-    )
     kind = as_text("kind")
     of_op = pl.coalesce(as_text("op"), as_text("name"))
     ops = path.select(of_op.alias("name"), pl.lit(Category.CPU_OP.value).alias("category"))

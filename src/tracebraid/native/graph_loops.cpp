@@ -224,7 +224,7 @@ TRACEBRAID_LOOP(latest_edges_latest)
 // --- critical_path: step_bounds, find_path ---
 
 std::tuple<Array<int64_t>, Array<int64_t>, Array<bool>, Array<int64_t>, Array<int64_t>> step_bounds_walk(
-    Ints first, Ids before, Ints ready_ns, Ints times_ns, int64_t end, int64_t start_ns) {
+    Ints first, Ids before, Ints work_ns, Ints times_ns, Ints ranks, int64_t rank, int64_t end, int64_t start_ns) {
   Array<int64_t> moments, edges, starts, ends;
   Array<bool> gaps;
   int64_t current = end;
@@ -238,9 +238,12 @@ std::tuple<Array<int64_t>, Array<int64_t>, Array<bool>, Array<int64_t>, Array<in
   while (times_ns[current] > start_ns) {
     int64_t latest = -1, latest_ns = kLowest;
     for (int64_t edge = first[current]; edge < first[current + 1]; edge++) {
-      if (ready_ns[edge] > latest_ns) {
+      const int64_t of = ranks[before[edge]];
+      const bool allowed = rank < 0 || of == rank || (of == -1 && ranks[current] == rank);
+      const int64_t ready_ns = times_ns[before[edge]] + work_ns[edge];
+      if (allowed && ready_ns > latest_ns) {
         latest = edge;
-        latest_ns = ready_ns[edge];
+        latest_ns = ready_ns;
       }
     }
     latest_ns = std::max(latest_ns, start_ns);

@@ -13,6 +13,16 @@ using tracebraid::Ids;
 using tracebraid::Ints;
 using tracebraid::Items;
 
+Array<int64_t> replay_occurrences(Ints key) {
+  int64_t highest = -1;
+  for (int64_t entry = 0; entry < key.size(); entry++) highest = std::max(highest, key[entry]);
+  auto seen = filled<int64_t>(highest + 1, 0);
+  auto found = filled<int64_t>(key.size(), 0);
+  for (int64_t entry = 0; entry < key.size(); entry++) found[entry] = seen[key[entry]]++;
+  return found;
+}
+TRACEBRAID_LOOP(replay_occurrences)
+
 Array<int64_t> replay_replay(Ints first, Ids before, Ints work_ns, Ints residual_ns) {
   auto times = filled<int64_t>(residual_ns.size(), 0);
   for (int64_t moment = 0; moment < residual_ns.size(); moment++) {

@@ -134,7 +134,7 @@ def _keys(graph: DependencyGraph) -> _Keys:
         numbers.get_column(column).to_numpy()[activity] for column in ("alike", "kind", "step")
     )
     alike, kind = 2 * alike + point, 2 * kind + point
-    occurrence = _occurrences(alike, step)
+    occurrence = _occurrences(_number_of(alike, step))
     same = alike * (int(occurrence.max(initial=0)) + 1) + occurrence
     return _Keys(step, same, _number_of(alike), _number_of(kind))
 
@@ -153,14 +153,14 @@ def _without_gaps(keys: _Ints) -> _Ints:
     return (np.cumsum(np.bincount(keys) > 0) - 1)[keys]
 
 
-def _occurrences(alike: _Ints, step: _Ints) -> _Ints:
-    """Index of each moment among similar moments of its step, from 0."""
-    order = np.lexsort((np.arange(len(alike)), step, alike))
-    of_order = np.arange(len(order))
-    new = np.ones(len(order), dtype=np.bool_)
-    new[1:] = (np.diff(alike[order]) != 0) | (np.diff(step[order]) != 0)
-    found = np.empty(len(order), dtype=np.int64)
-    found[order] = of_order - np.maximum.accumulate(np.where(new, of_order, 0))
+@native_loop
+def _occurrences(key: _Ints) -> _Ints:
+    """Index of each entry among those with the same key, from 0; keys are numbers from 0 on."""
+    seen = np.zeros(key.max(initial=-1) + 1, dtype=np.int64)
+    found = np.empty(len(key), dtype=np.int64)
+    for entry in range(len(key)):
+        found[entry] = seen[key[entry]]
+        seen[key[entry]] += 1
     return found
 
 
@@ -188,8 +188,9 @@ def _median_of_others(key: _Ints, values: _Ints, mask: _Bools) -> tuple[_Floats,
     rows = np.flatnonzero(mask)
     order = rows[np.lexsort((values[rows], key[rows]))]
     ordered = values[order]
-    first = np.searchsorted(key[order], key[order])
-    others = np.searchsorted(key[order], key[order], side="right") - first - 1
+    begins = np.flatnonzero(np.diff(key[order], prepend=-1))
+    lengths = np.diff(begins, append=len(order))
+    first, others = np.repeat(begins, lengths), np.repeat(lengths, lengths) - 1
     own = np.arange(len(order)) - first
     low, high = (np.maximum(others - 1, 0) // 2, others // 2)
     # Behind the own sample the others are a row further.
@@ -458,12 +459,16 @@ REPLAY_ERRORS = Table(
 )
 
 
-def replay_errors(graph: DependencyGraph) -> pl.DataFrame:
-    """The measured and the replayed time of each step: `REPLAY_ERRORS`, the rows of the whole job first."""
+def replay_errors(graph: DependencyGraph, modelled: DependencyGraph | None = None) -> pl.DataFrame:
+    """The measured and the replayed time of each step: `REPLAY_ERRORS`, the rows of the whole job first.
+
+    Args:
+        modelled: the graph with `Residuals.MODELLED`, where it is at hand.
+    """
     if graph.steps.is_empty():
         return REPLAY_ERRORS.empty()
     moments = step_moments(graph.steps)
-    modelled = with_residuals(graph, Residuals.MODELLED)
+    modelled = modelled or with_residuals(graph, Residuals.MODELLED)
     replayed, alone = (
         replayed_times(modelled),
         replayed_times(with_residuals(graph, Residuals.MODELLED_ALONE)),

@@ -131,7 +131,7 @@ def predict_changes(
         interval.high_ns,
         interval.doubts,
         tuple(graph.activities.get_column("rank").drop_nulls().unique().sort().to_list()),
-        replay_error(replay_errors(graph)),
+        replay_error(replay_errors(graph, usual)),
         sharing.interference.table,
         (),
         graph.findings,

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.critical_path.step_bounds import (
-    EXCLUDED,
     StepBounds,
     activity_columns,
     allowed_edges,
+    moment_ranks,
     segments,
     step_bounds,
     way_back,
@@ -400,14 +400,11 @@ def find_path(graph: DependencyGraph, options: PathOptions, replay_error: Replay
     """The critical path of each step that is asked for."""
     _check(graph, options)
     bounds = _chosen(step_bounds(graph, options.rank), options.step)
-    allowed = np.ones(len(graph.edges), dtype=np.bool_)
-    if options.rank is not None:
-        allowed = allowed_edges(graph, options.rank)
-    ready_ns = np.where(allowed, ready_times(graph.edges, graph.moments.time_ns), EXCLUDED)
-    columns = activity_columns(graph)
-    parts = [segments(graph, columns, way_back(graph, ready_ns, step), step.step) for step in bounds]
+    ranks, columns = moment_ranks(graph), activity_columns(graph)
+    ways = (way_back(graph, step, ranks, options.rank) for step in bounds)
+    parts = [segments(graph, columns, way, step.step) for step, way in zip(bounds, ways, strict=True)]
     found = pl.concat([PATH_SEGMENTS.empty(), *parts])
-    stability = _stability(graph, bounds, parts, allowed, options.replays)
+    stability = _stability(graph, bounds, parts, options)
     found = _with_shares(found, stability, options.replays)
     hops = path_hops(found)
     steps = path_steps(_spans(bounds), found, hops)
@@ -459,12 +456,15 @@ def _stability(
     graph: DependencyGraph,
     bounds: Sequence[StepBounds],
     parts: Sequence[pl.DataFrame],
-    allowed: _Flags,
-    replays: int,
+    options: PathOptions,
 ) -> pl.DataFrame:
+    replays = options.replays
     if not replays or not bounds or not len(graph.edges):
         return PATH_STABILITY.empty()
     drawn = samples(graph)
+    allowed = np.ones(len(graph.edges), dtype=np.bool_)
+    if options.rank is not None:
+        allowed = allowed_edges(graph, options.rank)
     # Each loop sees its arrays, not how often it goes over them.
     native_library(is_worth_building=len(graph.edges) * replays >= _WORTH_BUILDING_EDGES)
     # Loops of the native library run beside each other.

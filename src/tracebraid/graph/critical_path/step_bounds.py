@@ -105,7 +105,7 @@ def _overlaps(of_step: list[_StepOfRank], times_ns: _Ints, host_ends: dict[int, 
 _Flags = NDArray[np.bool_]
 
 EXCLUDED = -(2**63)
-"""The ready time of an edge that a way must not take."""
+"""The ready time of a moment that waits for nothing."""
 
 
 class Way(Struct, frozen=True, eq=False):
@@ -126,31 +126,47 @@ class Way(Struct, frozen=True, eq=False):
     end_ns: _Ints
 
 
+def moment_ranks(graph: DependencyGraph) -> _Ints:
+    """The rank of each moment; -1: it belongs to several, as a collective does."""
+    ranks = graph.activities.get_column("rank").fill_null(-1).to_numpy()
+    found: _Ints = ranks[graph.moments.activity]
+    return found
+
+
 def allowed_edges(graph: DependencyGraph, rank: int) -> _Flags:
     """The edges that a path within a rank may take: none comes from another rank."""
-    ranks = graph.activities.get_column("rank").fill_null(-1).to_numpy()[graph.moments.activity]
+    ranks = moment_ranks(graph)
     before, after = ranks[graph.edges.before], ranks[graph.after]
     allowed: _Flags = (before == rank) | ((before == -1) & (after == rank))
     return allowed
 
 
-def way_back(graph: DependencyGraph, ready_ns: _Ints, bounds: StepBounds) -> Way:
-    """The critical path of a step.
+def way_back(graph: DependencyGraph, bounds: StepBounds, ranks: _Ints, rank: int | None) -> Way:
+    """The critical path of a step, over edges that `allowed_edges` has for the rank; None: over all.
 
     From the latest end of the step back over the latest edge of each moment. Of equally late edges it takes the first
     of the moment's edges; these stand in the order in which `join_ranks` got them: a thread's own order first, then
     the duration of device work, then what linking found, then collectives. So the choice is the same in every run.
+
+    Args:
+        ranks: `moment_ranks`.
     """
-    edges = graph.edges
-    stretches = _walk(
-        edges.first, edges.before, ready_ns, graph.moments.time_ns, int(bounds.end), int(bounds.start_ns)
-    )
+    edges, times_ns = graph.edges, graph.moments.time_ns
+    rows = (edges.first, edges.before, edges.work_ns, times_ns, ranks)
+    stretches = _walk(*rows, -1 if rank is None else rank, int(bounds.end), int(bounds.start_ns))
     return Way(*(found[::-1].copy() for found in stretches))
 
 
 @native_loop
 def _walk(
-    first: _Ints, before: NDArray[np.int32], ready_ns: _Ints, times_ns: _Ints, end: int, start_ns: int
+    first: _Ints,
+    before: NDArray[np.int32],
+    work_ns: _Ints,
+    times_ns: _Ints,
+    ranks: _Ints,
+    rank: int,
+    end: int,
+    start_ns: int,
 ) -> tuple[_Ints, _Ints, _Flags, _Ints, _Ints]:
     """The stretches from the last to the first; those without duration are left out."""
     stretches = []
@@ -158,8 +174,10 @@ def _walk(
     while times_ns[current] > start_ns:
         latest, latest_ns = -1, EXCLUDED
         for edge in range(first[current], first[current + 1]):
-            if ready_ns[edge] > latest_ns:
-                latest, latest_ns = edge, ready_ns[edge]
+            source = before[edge]
+            allowed = rank < 0 or ranks[source] == rank or (ranks[source] == -1 and ranks[current] == rank)
+            if allowed and times_ns[source] + work_ns[edge] > latest_ns:
+                latest, latest_ns = edge, times_ns[source] + work_ns[edge]
         latest_ns = max(latest_ns, start_ns)
         begun = latest_ns if latest < 0 else max(times_ns[before[latest]], start_ns)
         for is_gap, from_ns, to_ns in ((True, latest_ns, times_ns[current]), (False, begun, latest_ns)):
