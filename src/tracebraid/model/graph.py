@@ -533,12 +533,13 @@ class Unrecorded(Struct, frozen=True):
     """Effect of changes on the step as it is where nothing is recorded.
 
     Args:
-        before_ns: median time of a step of the job, less what recording costs.
+        before_ns: median time of a step of the job: `measured_ns` if that is of three steps or more, else the recorded
+            one less what recording costs.
         after_ns: the same less the median gain by the changes, so that the gain lies within its interval.
         low_ns: low end of the interval that holds the real gain in about four of five cases.
         high_ns: high end of it.
         measured_ns: median of the unrecorded steps of the same run; None: there were none.
-        factor: what the measured costs were multiplied by, so that `before_ns` agrees with `measured_ns`.
+        factor: what the measured costs were multiplied by, so that the step less these agrees with `measured_ns`.
     """
 
     before_ns: float

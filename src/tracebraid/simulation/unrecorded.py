@@ -180,11 +180,13 @@ class Fit(Struct, frozen=True):
     Args:
         factor: the factor.
         measured_ns: median of the unrecorded steps, of the ranks' medians; None: not known, or steps of hosts alone.
+        is_sound: whether there are enough of them to say how long a step is.
         note: what had to be done; None: nothing.
     """
 
     factor: float = 1.0
     measured_ns: float | None = None
+    is_sound: bool = False
     note: WhatIfNote | None = None
 
 
@@ -212,7 +214,7 @@ def fitted_factor(work: RecordedWork) -> Fit:
     enough = all((own.untraced_steps or 0) >= _FEWEST_STEPS for own in facts)
     factor = _factor(work, measured_ns, of_step) if enough and of_step(work.graph) > high_ns else None
     noted = WhatIfNote.RECORDING_DISAGREES if factor is None else WhatIfNote.RECORDING_SCALED
-    return Fit(factor or 1.0, None if on_device else measured_ns, None if agrees else noted)
+    return Fit(factor or 1.0, None if on_device else measured_ns, enough, None if agrees else noted)
 
 
 def _quartile(facts: CaptureFacts, name: str) -> float:

@@ -140,21 +140,7 @@ def predict_changes(
     )
     bare, recording = _bare_steps(graph, changes, sharing, steps)
     if bare is not None:
-        of_bare = gain_interval(bare.steps, error, {**doubts, Doubt.RECORDING: bare.doubt_ns}, UNRECORDED)
-        # Unrecorded steps are known by their median.
-        was, gain_ns = float(np.median(bare.steps.before_ns)), float(np.median(bare.steps.gain_ns))
-        shift = gain_ns - float(bare.steps.gain_ns.mean())
-        found = replace(
-            found,
-            unrecorded=Unrecorded(
-                was,
-                was - gain_ns,
-                of_bare.low_ns + shift,
-                of_bare.high_ns + shift,
-                bare.fit.measured_ns,
-                bare.fit.factor,
-            ),
-        )
+        found = replace(found, unrecorded=_unrecorded(bare, error, doubts))
     return replace(found, notes=_notes(found, [*notes, *recording]))
 
 
@@ -181,6 +167,24 @@ class _Bare(Struct, frozen=True, eq=False):
     steps: StepGains
     doubt_ns: float
     fit: Fit
+
+
+def _unrecorded(bare: _Bare, error: float, doubts: Mapping[Doubt, float]) -> Unrecorded:
+    """The steps without recording, with the change.
+
+    They last as long as those that were measured beside the recording, times the share of the step that the change
+    leaves by the costs of events: what else recording does, such as emptying caches, slows all of a step evenly.
+    """
+    # Unrecorded steps are known by their median.
+    was, gain_ns = float(np.median(bare.steps.before_ns)), float(np.median(bare.steps.gain_ns))
+    shift = gain_ns - float(bare.steps.gain_ns.mean())
+    measured_ns = bare.fit.measured_ns if bare.fit.is_sound else None
+    slowed = 1.0 if measured_ns is None or was <= 0 else measured_ns / was
+    interval = gain_interval(bare.steps, error, {**doubts, Doubt.RECORDING: bare.doubt_ns}, UNRECORDED)
+    low_ns, high_ns = (slowed * (end + shift) for end in (interval.low_ns, interval.high_ns))
+    return Unrecorded(
+        slowed * was, slowed * (was - gain_ns), low_ns, high_ns, bare.fit.measured_ns, bare.fit.factor
+    )
 
 
 def _bare_steps(

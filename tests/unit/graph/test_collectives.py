@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -360,6 +361,34 @@ def test_a_thread_that_resumed_for_another_range_has_not_waited_for_the_later_on
     host.run("aten::mm", 3_000_000)
     graph = rank_graph(scene.linked())
     assert later.end in graph.times_ns.tolist()
+
+
+@pytest.mark.parametrize(
+    ("ends_ns", "waits"),
+    [
+        pytest.param((2_000_000, 9_800_000, 5_000_000, 7_000_000), 0, id="sleeps: one ends last by chance"),
+        pytest.param((9_960_000, 9_800_000, 9_970_000, 7_000_000), 3, id="waits: and computes after one"),
+        pytest.param((2_000_000, 9_800_000, 5_000_000, 14_000_000), 0, id="sleeps: one ends behind it"),
+    ],
+)
+def test_a_thread_that_mostly_resumes_long_after_what_it_asked_for_sleeps(
+    ends_ns: Sequence[int], waits: int
+) -> None:
+    """In each step the thread reads for 10 ms, a while after it has requested a collective that ends meanwhile."""
+    scene, host = host_scene(devices=[])
+    backend = scene.thread("pt_gloo_runner")
+    for number, end_ns in enumerate(ends_ns, start=1):
+        with host.step(number):
+            host.run("c10d::allreduce_", 5_000)
+            backend.until(host.now + 3_000)
+            host.run("aten::mm", 20_000)
+            with host.annotation("read", 10_000_000) as read:
+                pass
+            with backend.annotation("gloo:all_reduce", read.ts + end_ns - backend.now):
+                pass
+            host.run("aten::mm", 8_000_000)
+    edges = rank_graph(scene.linked()).edges
+    assert (edges.kind == EdgeKind.COMMUNICATION_WAIT).sum() == waits
 
 
 def test_a_range_starts_after_the_op_that_requested_it() -> None:

@@ -327,6 +327,15 @@ def emptied(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
                 host.launch(stream, "reduce", 25_000)
 
 
+def requested(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
+    """The ops that request a collective go with it."""
+    host.run("aten::mul", 5_000)
+    if not made:
+        host.collective(other, 30_000)
+    with host.op("aten::mm", 2_000):
+        host.launch(stream, "sgemm", 90_000, latency=AT_ONCE)
+
+
 def host_waits(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
     with host.op("aten::mm", 2_000):
         host.launch(stream, "sgemm", 100_000, latency=AT_ONCE)
@@ -423,6 +432,7 @@ CASES = {
     "remove with Python": Case("remove name=aten::sum", called_by_python),
     "remove emptied": Case("remove name=aten::sum", emptied, waits=False),
     "remove between gaps": Case("remove op=aten::sum", removed_between_gaps),
+    "remove communication": Case("remove kind=communication", requested),
 }
 
 
@@ -500,6 +510,39 @@ def test_costs_of_communication(tmp_path: Path, change: str, alpha: float, slope
     assert close(steps(found, "after_ns"), steps(truth, "before_ns"))
     assert not close(steps(found, "before_ns"), steps(found, "after_ns"))
     assert tracebraid.results.WhatIfNote.LATENCY_UNKNOWN not in found.notes
+
+
+@pytest.mark.slow
+def test_a_delay_does_not_depend_on_the_bandwidth(tmp_path: Path) -> None:
+    """Of a collective that is late once, what its size takes is halved, and the delay stays."""
+
+    def job(name: str, slope: float) -> tracebraid.Job:
+        planned = PlannedJob(2)
+        for number, elements in enumerate(3 * SIZES, start=1):
+            with planned.step(number):
+                planned.compute(200_000)
+                delay_ns = 90_000 * (number == 6)
+                planned.collective(nelems=elements, transfer=transfer(elements, slope=slope) + delay_ns)
+        (tmp_path / name).mkdir()
+        return tracebraid.open(planned.write(tmp_path / name))
+
+    found = tracebraid.what_if(job("before", 1.0), "bandwidth 2")
+    truth = tracebraid.what_if(job("after", 0.5), "scale 1")
+    assert close(steps(found, "after_ns"), steps(truth, "before_ns"))
+
+
+@pytest.mark.slow
+def test_a_batch_of_a_worker_is_received(tmp_path: Path) -> None:
+    """A loader without workers takes 5 ms of each step; with a worker ahead, 1 ms."""
+    scene = Scene()
+    host = scene.thread()
+    for number in range(1, STEPS + 1):
+        with host.step(number, 1_000):
+            host.run("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 5_000_000)
+            host.run("aten::mul", 8_000_000)
+    found = tracebraid.what_if(scene.linked(), "offload name=enumerate*")
+    gains_ns = np.subtract(job_steps(found, "before_ns"), job_steps(found, "after_ns")).tolist()
+    assert gains_ns == [-1_000_000] + (STEPS - 1) * [4_000_000]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from tests.planted import Scene
 from tracebraid import dependency_graph
 from tracebraid.model.capture_facts import COSTS, CaptureFacts, RecordingCosts, recording_costs
 from tracebraid.model.graph import DependencyGraph, EdgeKind, WhatIfNote
+from tracebraid.reports.what_if import what_if_parts
 from tracebraid.simulation.unrecorded import costs_of, recorded_work, step_ns
 
 STEPS, OPS = 4, 10
@@ -236,6 +237,20 @@ def test_where_no_factor_is_sound_the_answer_says_that_they_disagree(options: An
     found = what_if_with(**options)
     assert found.unrecorded.factor == 1.0
     assert WhatIfNote.RECORDING_DISAGREES in found.notes
+
+
+@pytest.mark.parametrize(("steps", "scale"), [(3, 0.5), (2, 1.0)])
+def test_what_the_costs_do_not_explain_is_a_share_of_all_times(steps: int, scale: float) -> None:
+    """Steps that are measured beside the recording are half as long as those without its costs, which fit no factor."""
+    less_ns, own_ns = STEP_NS - OPS * 500, OPS * (OP_NS - 250)
+    found = what_if_with(measured_ns=less_ns // 2, steps=steps, median_ns=500)
+    bare = found.unrecorded
+    assert bare.factor == 1.0
+    assert bare.before_ns == pytest.approx(scale * less_ns, abs=1)
+    assert bare.before_ns - bare.after_ns == pytest.approx(scale * own_ns / 2, abs=2)
+    assert bare.low_ns < bare.before_ns - bare.after_ns < bare.high_ns
+    said = "\n".join(str(part) for part in what_if_parts(found, 3))
+    assert ("(measured)" in said, "in too few steps" in said) == (scale < 1, scale == 1)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from tracebraid.model.linked_trace import LinkedTrace
 from tracebraid.native.loops import native_loop
 
 _Ints = NDArray[np.int64]
+_Floats = NDArray[np.float64]
 
 
 def thread_edges(activities: RankActivities, times_ns: _Ints) -> EdgeList:
@@ -237,6 +238,8 @@ _WAITS = r"(?i)\bwait(?:\b|_tensor)|barrier|synchronize"
 """Names of functions and ops in which a thread waits for communication; functional collectives have `wait_tensor`."""
 _MAY_WAIT = (ActivityKind.THREAD.value, ActivityKind.ANNOTATION.value, ActivityKind.PYTHON.value)
 """Kinds of activities that may wait in code that nothing records."""
+_WAITED_SHARE = 0.5
+"""Where a thread waits, it resumes right behind what it has asked for in this share of steps, or more."""
 
 
 class _Asked(Struct, frozen=True, eq=False):
@@ -260,7 +263,7 @@ def communication_edges(
 ) -> EdgeList:
     """Edges from the issuing op to the start of the backend's range, and from its end to the waiting thread."""
     asked = _asked(linked, activities, chains, times_ns)
-    return EdgeList.joined([_issues(asked, chains, times_ns), _waits(asked, activities, chains)])
+    return EdgeList.joined([_issues(asked, chains, times_ns), _waits(asked, activities, chains, times_ns)])
 
 
 def late_ends(
@@ -270,8 +273,9 @@ def late_ends(
 
     Work is done before its thread gets to note it: on a busy machine another thread runs first. A thread waited for
     such a range if its longest silence behind the op that asked ends inside the range and takes up most of the range
-    until then, and meanwhile a function or op is open in which threads wait, or no op is. The end is noted later by
-    no more than that silence, and by more than `PROMPT_NS`; and no other range ended right before the thread resumed.
+    until then, and meanwhile a function or op is open in which threads wait, or no op is and the thread went silent as
+    it asked, or does not sleep there (`_sleeps`). The end is noted later by no more than that silence, and by more than
+    `PROMPT_NS`; and no other range ended right before the thread resumed.
     """
     asked = _asked(linked, activities, chains, times_ns)
     start_ns = times_ns[moment(asked.range, Point.START)]
@@ -281,10 +285,11 @@ def late_ends(
     resumed_ns = chains.times_ns[resumed]
     silent_ns = resumed_ns - chains.times_ns[np.maximum(resumed - 1, 0)]
     named, unnamed = _may_wait(activities, chains.owner[resumed])
+    unnamed &= (resumed - 1 == since) | ~_sleeps(asked, activities, chains, times_ns)[resumed]
     inside = (resumed > since) & (resumed_ns > start_ns) & (resumed_ns < asked.end_ns)
     mostly = (2 * silent_ns >= resumed_ns - start_ns) & (silent_ns >= asked.end_ns - resumed_ns)
     late = inside & mostly & (asked.end_ns - resumed_ns >= PROMPT_NS) & (named | unnamed)
-    late &= resumed_ns - _last_end(asked, resumed_ns) > np.maximum(LATE_SHARE * silent_ns, PROMPT_NS)
+    late &= resumed_ns - _last_end(asked, resumed_ns) > _prompt_ns(silent_ns)
     ends = moment(asked.range[late], Point.END)
     # What the range's own thread has noted in it ended before.
     last_ns = chains.times_ns[np.maximum(chains.position[ends] - 1, 0)]
@@ -332,13 +337,13 @@ def _issues(asked: _Asked, chains: ThreadChains, times_ns: _Ints) -> EdgeList:
     return EdgeList.of(before, starts, EdgeKind.THREAD, asked.op, work)[possible]
 
 
-def _waits(asked: _Asked, activities: RankActivities, chains: ThreadChains) -> EdgeList:
+def _waits(asked: _Asked, activities: RankActivities, chains: ThreadChains, times_ns: _Ints) -> EdgeList:
     """Edges from the ends of ranges to the moment at which the issuing thread resumes.
 
     It waited for a range that ended while the thread showed nothing, if nothing that it asked for before still ran
     then, and: a function or op in which threads wait is open meanwhile; or no op is, the range took up most of the
     silence, and either the thread went silent as it asked, or it resumed promptly: one that sleeps meanwhile does
-    neither. Then it has waited for all that it asked for before, too.
+    neither, or seldom (`_sleeps`). Then it has waited for all that it asked for before, too.
     """
     position = chains.last_until(asked.thread, asked.end_ns - 1) + 1
     inside = (position > 0) & (position < chains.first[asked.thread + 1])
@@ -348,14 +353,60 @@ def _waits(asked: _Asked, activities: RankActivities, chains: ThreadChains) -> E
     mostly = 2 * (asked.end_ns - silent_ns) >= resumed_ns - silent_ns
     long = resumed_ns - silent_ns >= SHORTEST_WAIT_NS
     at_once = np.isin(chains.moments[np.maximum(position - 1, 0)], moment(asked.op, Point.END))
-    late_ns = np.maximum(LATE_SHARE * (resumed_ns - silent_ns), PROMPT_NS)
-    meant = at_once | (resumed_ns - asked.end_ns <= late_ns)
+    prompt = resumed_ns - asked.end_ns <= _prompt_ns(resumed_ns - silent_ns)
+    meant = at_once | (prompt & ~_sleeps(asked, activities, chains, times_ns)[position])
     behind_its_op = position > chains.position[moment(asked.op, Point.END)]
     waited = inside & behind_its_op & (named | (unnamed & mostly & long & meant))
     range_of_edge, position_of_edge = _with_earlier(asked, waited, position, resumed_ns)
     before = moment(asked.range[range_of_edge], Point.END)
     after = chains.moments[position_of_edge]
     return EdgeList.of(before, after, EdgeKind.COMMUNICATION_WAIT, asked.range[range_of_edge])
+
+
+def _prompt_ns(silent_ns: _Ints) -> _Floats:
+    """How late a thread may resume behind the end of what it waited for."""
+    found: _Floats = np.maximum(LATE_SHARE * silent_ns, PROMPT_NS)
+    return found
+
+
+def _sleeps(asked: _Asked, activities: RankActivities, chains: ThreadChains, times_ns: _Ints) -> _Flags:
+    """For each position: whether the thread was silent before it for its own sake, as it sleeps or reads a file.
+
+    The same place of a program is silent in many steps: between events of the same names. A thread that waits there
+    resumes promptly behind the last that it had asked for, but for what it does next; one that sleeps, by chance.
+    Silences in which the last of it ended decide: what ends later may be noted late.
+    """
+    found = np.zeros(len(chains.moments), dtype=np.bool_)
+    silences = [_silences(asked, chains, times_ns, thread) for thread in np.unique(asked.thread).tolist()]
+    if not silences:
+        return found
+    position, decides, prompt = (np.concatenate(parts) for parts in zip(*silences, strict=True))
+    names = activities.table.select(as_text("name").str.replace(r"#\d+$", "")).to_series()
+    before, after = (names.gather(chains.moments[position + offset] // 2) for offset in (-1, 0))
+    places = pl.DataFrame({"thread": chains.thread[position], "before": before, "after": after})
+    places = places.with_columns(pl.Series("decides", decides), pl.Series("prompt", prompt))
+    share = pl.col("prompt").filter("decides").mean().over("thread", "before", "after")
+    found[position] = places.select((share < _WAITED_SHARE).fill_null(False)).to_series().to_numpy()
+    return found
+
+
+def _silences(
+    asked: _Asked, chains: ThreadChains, times_ns: _Ints, thread: int
+) -> tuple[_Ints, _Flags, _Flags]:
+    """Positions of a thread behind silences in which something that it had asked for ended, or still ran.
+
+    And whether the last ended of all that it had asked for, and whether the thread resumed promptly behind it.
+    """
+    own = asked.thread == thread
+    ends_ns, asks_ns = np.sort(asked.end_ns[own]), np.sort(times_ns[moment(asked.op[own], Point.START)])
+    resumed = np.arange(chains.first[thread] + 1, chains.first[thread + 1])
+    resumed_ns, silent_ns = chains.times_ns[resumed], chains.times_ns[resumed - 1]
+    ended = np.searchsorted(ends_ns, resumed_ns, side="right")
+    runs = ended < np.searchsorted(asks_ns, resumed_ns, side="right")
+    some_ended = ended > np.searchsorted(ends_ns, silent_ns, side="right")
+    kept = (some_ended | runs) & (resumed_ns - silent_ns >= SHORTEST_WAIT_NS)
+    prompt: _Flags = resumed_ns - ends_ns[np.maximum(ended - 1, 0)] <= _prompt_ns(resumed_ns - silent_ns)
+    return resumed[kept], (some_ended & ~runs)[kept], prompt[kept]
 
 
 def _may_wait(activities: RankActivities, owner: _Ints) -> tuple[_Flags, _Flags]:

@@ -123,7 +123,7 @@ class Costs(Struct, frozen=True, eq=False):
 
     Args:
         edges: the edges that hold them.
-        alpha_ns: of each, what does not depend on the size: fitted, at most the edge's work.
+        alpha_ns: of each, its latency: fitted, at most the edge's work.
         size_ns: of each, what its size takes by the fitted line; 0 if that is unknown.
         known: whether alpha is known from a fit of its group and type; else it is 0.
         size: ranks of the group; 0: unknown.
@@ -167,7 +167,7 @@ def communication_costs(graph: DependencyGraph, chosen: _Bools) -> Costs:
 
 @verb("bandwidth", Value.FACTOR, on=On.TRANSFERS, error=0.2)
 def with_bandwidth(graph: DependencyGraph, chosen: _Bools, factor: float) -> DependencyGraph:
-    """Multiply the bandwidth of communication: `alpha + (time - alpha) / factor`."""
+    """Multiply the bandwidth of communication: what its size takes by the fitted line is divided by it."""
     costs = communication_costs(graph, chosen)
     return _recosted(graph, costs, np.ones(len(costs.edges)), np.full(len(costs.edges), 1.0 / factor))
 
@@ -213,7 +213,10 @@ def ring_factors(costs: Costs, ranks: float) -> tuple[_Floats, _Floats]:
 def _recosted(
     graph: DependencyGraph, costs: Costs, of_alpha: NDArray[np.float64], of_size: NDArray[np.float64]
 ) -> DependencyGraph:
+    """The graph in which latency, and what sizes take, are multiplied; delays that come with no size stay."""
     work = graph.edges.work_ns.copy()
-    found = costs.alpha_ns * of_alpha + (work[costs.edges] - costs.alpha_ns) * of_size
+    behind_ns = work[costs.edges] - costs.alpha_ns
+    size_ns = np.where(costs.known, np.minimum(costs.size_ns, behind_ns), behind_ns)
+    found = costs.alpha_ns * of_alpha + size_ns * of_size + behind_ns - size_ns
     work[costs.edges] = whole_ns(found)
     return with_work(graph, work)

@@ -16,7 +16,7 @@ from tracebraid.simulation.changes.communication import (
     whole_ns,
     with_work,
 )
-from tracebraid.simulation.changes.move import with_nested, without_callers
+from tracebraid.simulation.changes.move import asked_by, with_nested, without_callers
 from tracebraid.simulation.changes.verbs import On, Value, verb
 
 _Ints = NDArray[np.int64]
@@ -59,15 +59,7 @@ def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> Depende
 
 def _asked_once(graph: DependencyGraph, last: _Ints) -> DependencyGraph:
     """The graph in which only the last of each bucket is asked for: by the op, or the call of its launch."""
-    edges = graph.edges
-    asked = np.full(len(last), -1, dtype=np.int64)
-    asks = np.isin(edges.kind, (EdgeKind.THREAD, EdgeKind.LAUNCH)) & (
-        graph.moments.point[graph.after] == Point.START
-    )
-    taker = graph.moments.activity[graph.after[asks]]
-    giver = graph.moments.activity[edges.before[asks]]
-    # Of what a backend of the host does, the edge names the op that asked for it.
-    asked[taker] = graph.ops_around(np.where(edges.activity[asks] != taker, edges.activity[asks], giver))
+    edges, asked = graph.edges, asked_by(graph)
     merged = np.flatnonzero(last != np.arange(len(last)))
     gone, kept = (np.zeros(len(last), dtype=np.bool_) for _ in range(2))
     gone[asked[merged][asked[merged] >= 0]] = True

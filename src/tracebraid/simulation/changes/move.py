@@ -72,6 +72,19 @@ def launched_by(graph: DependencyGraph) -> _Ints:
     return found
 
 
+def asked_by(graph: DependencyGraph) -> _Ints:
+    """The op that asked for each activity of a device or a backend's thread, or the call of its launch; -1: unknown."""
+    edges, moments = graph.edges, graph.moments
+    asks = np.isin(edges.kind, (EdgeKind.THREAD, EdgeKind.LAUNCH)) & (
+        moments.point[graph.after] == Point.START
+    )
+    taker, giver = moments.activity[graph.after[asks]], moments.activity[edges.before[asks]]
+    found = np.full(graph.activities.height, -1, dtype=np.int64)
+    # Of what a backend of the host does, the edge names the op that asked for it.
+    found[taker] = graph.ops_around(np.where(edges.activity[asks] != taker, edges.activity[asks], giver))
+    return found
+
+
 def launched(graph: DependencyGraph, calls: _Bools) -> _Bools:
     """The device work that was launched by some activities."""
     by = launched_by(graph)
