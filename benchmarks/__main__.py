@@ -154,7 +154,12 @@ BENCHMARKS = {
         "recording:continuous", "minutes of recording; needs torch, 30 GB of disk", seconds=600.0
     ),
     "shapes": _of(
-        "shapes:shapes", "steps predicted at another shape; needs torch", rounds=3, only=None, keep=None
+        "shapes:shapes",
+        "steps predicted at another shape; needs torch",
+        rounds=3,
+        attempts=2,
+        only=None,
+        keep=None,
     ),
     "whatif": _of(
         "whatif:whatif",

@@ -381,9 +381,14 @@ def _sleeps(asked: _Asked, activities: RankActivities, chains: ThreadChains, tim
     if not silences:
         return found
     position, decides, prompt = (np.concatenate(parts) for parts in zip(*silences, strict=True))
-    names = activities.table.select(as_text("name").str.replace(r"#\d+$", "")).to_series()
-    before, after = (names.gather(chains.moments[position + offset] // 2) for offset in (-1, 0))
-    places = pl.DataFrame({"thread": chains.thread[position], "before": before, "after": after})
+    names = activities.table.select("name")
+    before, after = (
+        names[chains.moments[position + offset] // 2].select(as_text("name").str.replace(r"#\d+$", ""))
+        for offset in (-1, 0)
+    )
+    places = pl.DataFrame(
+        {"thread": chains.thread[position], "before": before["name"], "after": after["name"]}
+    )
     places = places.with_columns(pl.Series("decides", decides), pl.Series("prompt", prompt))
     share = pl.col("prompt").filter("decides").mean().over("thread", "before", "after")
     found[position] = places.select((share < _WAITED_SHARE).fill_null(False)).to_series().to_numpy()
