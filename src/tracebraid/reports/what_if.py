@@ -116,14 +116,9 @@ def _head(found: WhatIf) -> list[str]:
         f"{duration(found.gain_high_ns)}{_doubt(found)}.",
     ]
     if (bare := found.unrecorded) is not None:
-        basis = ""
-        if bare.measured_ns is not None:
-            is_base = round(bare.before_ns) == round(bare.measured_ns)
-            basis = (
-                " (measured)"
-                if is_base
-                else f" (beside it, but in too few steps: {duration(bare.measured_ns)})"
-            )
+        basis = "" if bare.measured_ns is None else " (measured)"
+        if bare.measured_ns is not None and round(bare.before_ns) != round(bare.measured_ns):
+            basis = f" (beside it, but in too few steps: {duration(bare.measured_ns)})"
         lines.append(
             f"Without recording: {duration(bare.before_ns)}{basis} -> {duration(bare.after_ns)}, "
             f"gain {duration(bare.low_ns)} to {duration(bare.high_ns)}."

@@ -468,7 +468,8 @@ def replay_errors(graph: DependencyGraph, modelled: DependencyGraph | None = Non
     if graph.steps.is_empty():
         return REPLAY_ERRORS.empty()
     moments = step_moments(graph.steps)
-    modelled = modelled or with_residuals(graph, Residuals.MODELLED)
+    if modelled is None:
+        modelled = with_residuals(graph, Residuals.MODELLED)
     replayed, alone = (
         replayed_times(modelled),
         replayed_times(with_residuals(graph, Residuals.MODELLED_ALONE)),

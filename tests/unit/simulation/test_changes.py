@@ -336,6 +336,16 @@ def requested(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
         host.launch(stream, "sgemm", 90_000, latency=AT_ONCE)
 
 
+def requested_in_backward(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
+    """Without an op of its own a collective goes with its call; the op around them works for others, too."""
+    with host.op("torch::autograd::AccumulateGrad", 3_000):
+        host.run("aten::add_", 5_000)
+        if not made:
+            host.launch(other, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 30_000)
+    with host.op("aten::mm", 2_000):
+        host.launch(stream, "sgemm", 90_000, latency=AT_ONCE)
+
+
 def host_waits(host: Thread, stream: Stream, other: Stream, made: bool) -> None:
     with host.op("aten::mm", 2_000):
         host.launch(stream, "sgemm", 100_000, latency=AT_ONCE)
@@ -433,6 +443,7 @@ CASES = {
     "remove emptied": Case("remove name=aten::sum", emptied, waits=False),
     "remove between gaps": Case("remove op=aten::sum", removed_between_gaps),
     "remove communication": Case("remove kind=communication", requested),
+    "remove without op": Case("remove kind=communication", requested_in_backward),
 }
 
 

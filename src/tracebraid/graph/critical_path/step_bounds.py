@@ -104,8 +104,8 @@ def _overlaps(of_step: list[_StepOfRank], times_ns: _Ints, host_ends: dict[int, 
 
 _Flags = NDArray[np.bool_]
 
-EXCLUDED = -(2**63)
-"""The ready time of a moment that waits for nothing."""
+_NEVER_READY = -(2**63)
+"""The ready time of a moment that waits for nothing that the path may take."""
 
 
 class Way(Struct, frozen=True, eq=False):
@@ -172,7 +172,7 @@ def _walk(
     stretches = []
     current = end
     while times_ns[current] > start_ns:
-        latest, latest_ns = -1, EXCLUDED
+        latest, latest_ns = -1, _NEVER_READY
         for edge in range(first[current], first[current + 1]):
             source = before[edge]
             allowed = rank < 0 or ranks[source] == rank or (ranks[source] == -1 and ranks[current] == rank)
@@ -345,8 +345,8 @@ def _with_waits_apart(graph: DependencyGraph, way: Way) -> Way:
 
 
 def _ready(graph: DependencyGraph, moments: _Ints) -> _Ints:
-    """Ready time of each moment's latest edge; `EXCLUDED` without edges."""
+    """Ready time of each moment's latest edge; `_NEVER_READY` without edges."""
     first = graph.edges.first
     waits = first[moments + 1] > first[moments]
     ready = graph.moments.time_ns[moments] - graph.moments.residual_ns[moments]
-    return np.where(waits, ready, EXCLUDED)
+    return np.where(waits, ready, _NEVER_READY)

@@ -51,7 +51,7 @@ _WAITING_KINDS = (EdgeKind.STREAM_ORDER, EdgeKind.EVENT_WAIT, EdgeKind.SYNC)
 
 @verb("remove")
 def removed(graph: DependencyGraph, chosen: NDArray[np.bool_]) -> DependencyGraph:
-    """Remove events, all they call, and the device work they launch; of communication the op that requests it.
+    """Remove events, all they call, and the device work they launch; of communication the op or call that requests it.
 
     Ops that then call nothing any more go, too, and of the code between ops what usually precedes an op on its thread.
     Order on streams stays, with the gap that is usual there. A removed call waits for nothing; a removed member neither
@@ -76,15 +76,13 @@ def removed(graph: DependencyGraph, chosen: NDArray[np.bool_]) -> DependencyGrap
 
 
 def _requests(graph: DependencyGraph, gone: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The ops that requested communication, all of which is gone."""
-    kinds = graph.activities.get_column("kind").cast(pl.String)
+    """The ops or calls that requested communication, all of which is gone."""
     asked = asked_by(graph)
+    kinds = graph.activities.get_column("kind").cast(pl.String)
     known = (kinds == ActivityKind.COMMUNICATION.value).to_numpy() & (asked >= 0)
-    is_op = (kinds == ActivityKind.OP.value).to_numpy()
     found = np.zeros(len(gone), dtype=np.bool_)
     found[asked[known & gone]] = True
     found[asked[known & ~gone]] = False
-    found &= is_op
     return found
 
 

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.latest_edges import edge_list, with_edges, without_edges
 from tracebraid.model.amounts import bytes_of_text
+from tracebraid.model.category import Category
 from tracebraid.model.collectives import is_between_two
+from tracebraid.model.device_peaks import host_op_communicates
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, EdgeList, Point, Residual, Where
 from tracebraid.model.kernel_family import KernelFamily
@@ -73,15 +75,22 @@ def launched_by(graph: DependencyGraph) -> _Ints:
 
 
 def asked_by(graph: DependencyGraph) -> _Ints:
-    """The op that asked for each activity of a device or a backend's thread, or the call of its launch; -1: unknown."""
+    """The op of communication that asked for each activity of a device or a backend's thread; -1: unknown.
+
+    Without such an op it is the call of the launch: another op around it does work of its own.
+    """
     edges, moments = graph.edges, graph.moments
     asks = np.isin(edges.kind, (EdgeKind.THREAD, EdgeKind.LAUNCH)) & (
         moments.point[graph.after] == Point.START
     )
     taker, giver = moments.activity[graph.after[asks]], moments.activity[edges.before[asks]]
-    found = np.full(graph.activities.height, -1, dtype=np.int64)
     # Of what a backend of the host does, the edge names the op that asked for it.
-    found[taker] = graph.ops_around(np.where(edges.activity[asks] != taker, edges.activity[asks], giver))
+    asking = np.where(edges.activity[asks] != taker, edges.activity[asks], giver)
+    ops = graph.ops_around(asking)
+    named = graph.activities[ops].select(as_text("name"), pl.lit(Category.CPU_OP.value).alias("category"))
+    calls = np.where(edges.kind[asks] == EdgeKind.LAUNCH, asking, -1)
+    found = np.full(graph.activities.height, -1, dtype=np.int64)
+    found[taker] = np.where(host_op_communicates(named).to_numpy(), ops, calls)
     return found
 
 
