@@ -85,17 +85,22 @@ def _times_ms(ends_ns: Sequence[Sequence[int]]) -> _Floats:
 
 
 def control(loops: Sequence[Sequence[Loop]]) -> float:
-    """How far a program is off itself, as a share of its step without the recorder: the most of both variants.
+    """How far a program is off itself, as a share of its step: the most of both variants, recorded or not.
 
     Args:
         loops: of each variant, the rounds; a single one is compared with itself before and after the recorded steps.
     """
     found = []
     for rounds in loops:
-        alone = [typical_ms(part) for part in rounds[0].unrecorded]
-        times = [each.untraced_ms for each in rounds] if len(rounds) > 1 else alone
-        found.append((max(times) - min(times)) / float(np.mean(times)))
+        found.append(_spread([each.untraced_ms for each in rounds]))
+        found.append(_spread([each.recorded_ms for each in rounds]))
+        if len(rounds) == 1:
+            found.append(_spread([typical_ms(part) for part in rounds[0].unrecorded]))
     return max(found)
+
+
+def _spread(times_ms: Sequence[float]) -> float:
+    return (max(times_ms) - min(times_ms)) / float(np.mean(times_ms))
 
 
 def control_of(folder: Path, rounds: int) -> float:

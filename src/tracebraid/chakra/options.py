@@ -52,6 +52,7 @@ class ChakraOptions(Struct, frozen=True):
         simulator: `astra-sim`, or its hardware: its configuration is written too, and communication is
             mapped to supported collectives; None: neither.
         allow_alone: export even if most communication could only be simulated on its own rank.
+        changes: the job as `what_if` predicts it after these changes, such as `scale-batch 2`.
 
     Raises:
         ArgumentError: `repeat` is less than 1, or the detail, simulator or handling of missing ranks is unknown.
@@ -64,6 +65,7 @@ class ChakraOptions(Struct, frozen=True):
     world_size: int | None = None
     simulator: SimulatorOptions | str | None = None
     allow_alone: bool = False
+    changes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.repeat < 1:

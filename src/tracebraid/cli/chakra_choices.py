@@ -100,6 +100,16 @@ class ChakraChoices(Struct, frozen=True):
         ),
     ] = None
 
+    change: Annotated[
+        list[str] | None,
+        Option(
+            "--change",
+            metavar="CHANGE",
+            help="Export the job as what-if predicts it after this change, such as 'scale-batch 2'; repeatable, in "
+            "order.",
+        ),
+    ] = None
+
     def options(self, to: ExportFormat) -> chakra.ChakraOptions | None:
         """Return them as export options; None for another format without any of these options.
 
@@ -125,6 +135,7 @@ class ChakraChoices(Struct, frozen=True):
             self.world_size,
             self._simulator(),
             self.allow_alone or usual.allow_alone,
+            tuple(self.change or ()),
         )
 
     def _simulator(self) -> chakra.SimulatorOptions | None:

@@ -63,13 +63,13 @@ def export(
     if to is ExportFormat.CHAKRA:
         _say_how_to_run(out)
     if done.replay is not None:
-        _say_replay(done.replay)
+        _say_replay(done.replay, "predicted" if chakra.change else "measured")
         if not (done.replay.is_within or chakra.allow_replay_error):
             raise SystemExit(1)
     exit_if_unreadable(done.findings)
 
 
-def _say_replay(replay: ChakraReplay) -> None:
+def _say_replay(replay: ChakraReplay, times: str) -> None:
     """Print the replay error of the worst step, the steps beyond the bound, and how many have none."""
     unknown = sum(row.not_compared is NotCompared.STEPS_BETWEEN for row in replay.rows)
     if unknown:
@@ -83,7 +83,7 @@ def _say_replay(replay: ChakraReplay) -> None:
         note(f"replay: {where} does not end")
     else:
         took = f"{duration(worst.replayed_ns)} for {duration(worst.measured_ns)}"
-        note(f"replay: at most {_error(worst)} off the measured times ({where}: {took})")
+        note(f"replay: at most {_error(worst)} off the {times} times ({where}: {took})")
     beyond = replay.beyond
     if not beyond:
         return

@@ -144,6 +144,15 @@ def predict_changes(
     return replace(found, notes=_notes(found, [*notes, *recording]))
 
 
+def changed_graph(
+    graph: DependencyGraph, changes: Sequence[Change]
+) -> tuple[DependencyGraph, Sequence[Reshaped]]:
+    """The graph with the predicted work after changes, and what each change of shape changes."""
+    sharing = _Sharing(interference_of(graph), contention_of(graph))
+    raw, _, _, shapes = _all_changed(graph, changes)
+    return sharing.adjusted(raw), list(shapes.values())
+
+
 def _evened(graph: DependencyGraph, changed_graph: DependencyGraph) -> DependencyGraph:
     """The graph in which activities whose work is changed work as long as in other steps."""
     own = work_of(graph)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,9 +14,11 @@ from msgspec.structs import replace
 from tracebraid.analysis.time.step_windows import windows_apart
 from tracebraid.api.exports.export import Exported, ExportOptions
 from tracebraid.api.exports.job_facts import FIRST_PASS
+from tracebraid.api.graphing import dependency_graph
 from tracebraid.api.job_answers import linked_parts, rank_parts
-from tracebraid.chakra.codes import Detail
+from tracebraid.chakra.codes import Detail, MissingRanks
 from tracebraid.chakra.exporting.export import (
+    OtherRank,
     WriteRank,
     WrittenFile,
     beginnings,
@@ -28,13 +31,15 @@ from tracebraid.chakra.exporting.replay import replayed
 from tracebraid.chakra.options import ChakraOptions
 from tracebraid.chakra.plan.job_plan import plan_job
 from tracebraid.chakra.plan.world import PlanOptions
-from tracebraid.errors import AloneError, InputError
+from tracebraid.errors import AloneError, ArgumentError, InputError
 from tracebraid.files import whole_folder
 from tracebraid.graph.rank_graph import late_communication
 from tracebraid.model.engine import InProcess, Job
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.simulation.changes.verbs import change_of
+from tracebraid.simulation.predicted_job import predicted_job
 
 _ALONE_ADVICE = (
     "Capture the same steps on all ranks with Tracebraid's native recorder, which writes the group of each collective, "
@@ -45,10 +50,16 @@ _ALONE_ADVICE = (
 def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
     """Write the job as a Chakra trace: a new folder with `job.<rank>.et`, process groups and facts."""
     wanted = options.chakra or ChakraOptions()
-    first = _first_pass(job)
+    first = _changed_pass(job, wanted) if wanted.changes else _first_pass(job)
     steps = steps_of_text(wanted.steps, first.steps, job.annotation)
     single_lane = wanted.nodes is Detail.MERGED
-    planned = PlanOptions(wanted.missing_ranks, wanted.dialect, wanted.world_size, steps, single_lane)
+    planned = PlanOptions(
+        wanted.missing_ranks if first.world_size is None else MissingRanks.REPLICATE,
+        wanted.dialect,
+        first.world_size or wanted.world_size,
+        steps,
+        single_lane,
+    )
     plan = plan_job(job.path, first.ranks, planned)
     if plan.mostly_alone is not None and not wanted.allow_alone:
         raise AloneError(job.path, plan.mostly_alone, _ALONE_ADVICE)
@@ -63,6 +74,7 @@ def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
             plan,
             begins_ns,
             steps_begin_ns,
+            first.others,
         )
         files = _second_pass(first, write)
         parts = [file.part for file in files]
@@ -80,12 +92,16 @@ class _First(Struct, frozen=True, eq=False):
         ranks: the readable ranks, linked with each other.
         windows: the steps of all ranks: `rank`, `step`, `start_ns`.
         only: the only rank, which need not be read again; None: there are several.
+        others: ranks that are exported otherwise than they were traced.
+        world_size: ranks of the job after a change of replicas; None: there is none.
     """
 
     job: Job
     ranks: LinkedRanks
     windows: pl.DataFrame
-    only: LinkedTrace | None
+    only: LinkedTrace | None = None
+    others: Mapping[int, OtherRank] = {}
+    world_size: int | None = None
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -107,6 +123,23 @@ def _first_pass(job: Job) -> _First:
     windows = pl.concat([each for _, each, _ in found])
     return _First(
         job, linked_parts([parts for parts, _, _ in found]), windows, found[0][2] if alone else None
+    )
+
+
+def _changed_pass(job: Job, wanted: ChakraOptions) -> _First:
+    """The facts as they are predicted after changes."""
+    predicted = predicted_job(dependency_graph(job), [change_of(each) for each in wanted.changes])
+    if wanted.world_size is not None and predicted.world_size not in (None, wanted.world_size):
+        raise ArgumentError(
+            f"the changes make a job of {predicted.world_size} ranks, which is not --world-size {wanted.world_size}"
+        )
+    # What is predicted of ranks is here: other processes would have to be sent it.
+    return _First(
+        dataclasses.replace(job, engine=InProcess()),
+        predicted.ranks,
+        predicted.starts,
+        others=predicted.of_rank,
+        world_size=predicted.world_size,
     )
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import polars as pl
 from msgspec import Struct
@@ -119,6 +120,16 @@ class WrittenRank(Struct, frozen=True):
     nothing: InputError | None = None
 
 
+class OtherRank(Protocol):
+    """A rank that is exported otherwise than it was traced."""
+
+    def graph(self, part: RankGraph) -> RankGraph:
+        """Its graph, from that of its traces."""
+
+    def costs(self, costs: pl.DataFrame) -> pl.DataFrame:
+        """Its FLOPs and bytes, from `costs_of_ops` of its traces."""
+
+
 class WriteRank(Struct, frozen=True, eq=False):
     """Question that writes a rank's files.
 
@@ -130,6 +141,7 @@ class WriteRank(Struct, frozen=True, eq=False):
         plan: the plan of the job.
         begins_ns: start of the simulation of all of the trace by rank, on its own clock.
         steps_begin_ns: likewise of the selected steps.
+        others: ranks that are exported otherwise than they were traced.
     """
 
     folder: str
@@ -139,10 +151,13 @@ class WriteRank(Struct, frozen=True, eq=False):
     plan: JobPlan
     begins_ns: Mapping[int, int]
     steps_begin_ns: Mapping[int, int]
+    others: Mapping[int, OtherRank] = {}
 
     def __call__(self, linked: LinkedTrace) -> WrittenRank:
         """Write the files; a readable rank with nothing to simulate gives an answer without files."""
         graph, costs = rank_graph(linked), costs_of_ops(linked)
+        if (other := self.others.get(linked.rank)) is not None:
+            graph, costs = other.graph(graph), other.costs(costs)
         files: list[WrittenFile] = []
         findings: dict[Finding, None] = {}
         for planned in self.plan.of_source(linked.rank):
@@ -252,6 +267,7 @@ def write_beside(
         "detail": wanted.nodes.value,
         "steps": wanted.steps,
         "repeat": wanted.repeat,
+        "changes": list(wanted.changes),
         **plan.facts(),
         "replay": replay.facts(),
         "files": [_file_facts(file) for file in files],

@@ -54,6 +54,8 @@ class Reshaped(Struct, frozen=True, eq=False):
         basis: `SHAPE_BASIS`, without the name of the change.
         of_parameters: new size of all parameters of a rank, over the old; ranks without a change are left out.
         of_activations: the same of activations, on all ranks.
+        of_sizes: of each activity: new bytes of communication, over the old.
+        of_amounts: the same of FLOPs, and of the bytes that ops read and write.
     """
 
     graph: DependencyGraph
@@ -63,6 +65,8 @@ class Reshaped(Struct, frozen=True, eq=False):
     basis: pl.DataFrame
     of_parameters: Mapping[int, float]
     of_activations: float
+    of_sizes: _Floats
+    of_amounts: _Floats
 
     def at(self, end: IntervalEnd | None) -> DependencyGraph:
         """The graph with the predicted work, or with that at an end of its interval."""
@@ -79,11 +83,15 @@ class Reshaping:
     structure: Structure
     factors: _Floats = field(init=False)
     residual: _Floats = field(init=False)
+    of_sizes: _Floats = field(init=False)
+    of_amounts: _Floats = field(init=False)
     rows: list[pl.DataFrame] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.factors = np.ones((len(self.graph.edges), 3))
         self.residual = np.ones(len(self.graph.moments))
+        self.of_sizes = np.ones(self.graph.activities.height)
+        self.of_amounts = np.ones((self.graph.activities.height, 2))
 
     @classmethod
     def of(cls, graph: DependencyGraph) -> Reshaping:
@@ -131,11 +139,21 @@ class Reshaping:
             on_device=graph.activities.get_column("stream").is_not_null().any(),
         )
         keys = np.unique(key[key >= 0])
+        every = np.where(
+            structure.is_op & (structure.call >= 0), 2 * structure.call + structure.in_update, -1
+        )
+        becomes = {
+            number: after(structure.calls[number // 2], bool(number % 2))
+            for number in np.union1d(keys, every[every >= 0]).tolist()
+        }
+        self._scale_amounts(
+            every, {number: _ratio(amounts[number // 2], becomes[number]) for number in becomes}
+        )
         found = [
             rates.scaled(
                 structure.calls[number // 2],
                 amounts[number // 2],
-                after(structure.calls[number // 2], bool(number % 2)),
+                becomes[number],
                 float(times[number // 2]),
             )
             for number in keys.tolist()
@@ -150,9 +168,16 @@ class Reshaping:
         if len(own):
             self.scale(own, factors[at], what.gather(pl.Series(at)), basis.gather(pl.Series(at)))
 
+    def _scale_amounts(self, key: _Ints, ratio: Mapping[int, tuple[float, float]]) -> None:
+        """Scale FLOPs and bytes of ops by their keys; -1: not an op with shapes."""
+        factors = np.array([*ratio.values(), (1.0, 1.0)])
+        at = np.searchsorted(np.array(list(ratio), dtype=np.int64), key)
+        self.of_amounts *= factors[np.where(key >= 0, at, -1)]
+
     def scale_communication(self, ratio: _Floats, whole: _Bools) -> None:
         """Scale the part of transfers that depends on the size; of `whole` ones all of the time."""
         chosen = ratio != 1.0
+        self.of_sizes *= ratio
         kinds = self.structure.kinds == ActivityKind.COMMUNICATION.value
         has_work = np.zeros(len(chosen), dtype=np.bool_)
         has_work[self.graph.edges.activity[is_work(self.graph) & (self.graph.edges.work_ns > 0)]] = True
@@ -198,7 +223,23 @@ class Reshaping:
             )
             sums = sums.with_columns(change=pl.lit(None, dtype=pl.String))
             table = SHAPE_BASIS.conform(sums.sort("before_ns", descending=True, maintain_order=True))
-        return Reshaped(graph, work[1], work[2], chosen, table, of_parameters, of_activations)
+        return Reshaped(
+            graph,
+            work[1],
+            work[2],
+            chosen,
+            table,
+            of_parameters,
+            of_activations,
+            self.of_sizes,
+            self.of_amounts,
+        )
+
+
+def _ratio(before: Amount, after: Amount) -> tuple[float, float]:
+    """New FLOPs over old, and bytes; FLOPs that shapes alone do not tell follow the bytes."""
+    of_bytes = after.size_bytes / before.size_bytes if before.size_bytes else 1.0
+    return after.flops / before.flops if before.flops else of_bytes, of_bytes
 
 
 def work_activities(structure: Structure) -> _Bools:
@@ -353,6 +394,7 @@ def scale_ranges(shaping: Reshaping, ranges: list[Range]) -> None:
     on_host = np.array([each.host for each in ranges], dtype=np.bool_)
     of_moment[(of_moment >= 0) & ~on_host[of_moment]] = -1
     factors = np.array([(each.scaled.factor, each.scaled.low, each.scaled.high) for each in ranges])
+    shaping.of_amounts[of_activity >= 0] *= factors[of_activity[of_activity >= 0], :1]
     what, basis = (
         pl.Series(values, dtype=pl.String)
         for values in ([each.what for each in ranges], [each.scaled.basis.value for each in ranges])

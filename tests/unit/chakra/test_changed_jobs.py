@@ -1,0 +1,202 @@
+"""Exports of jobs after changes: as long as `what_if` says, with other sizes, and on other networks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import tracebraid
+from tests.captures import CAPTURES
+from tests.planted import PlannedJob
+from tests.planted.synthetic import transformer
+from tracebraid.chakra import (
+    ChakraHardware,
+    ChakraOptions,
+    Detail,
+    Lanes,
+    Parallelism,
+)
+from tracebraid.errors import ArgumentError
+from tracebraid.results import Exported
+
+RANKS = 4
+PARAMETERS = ((512, 512), (256, 512), (1024, 512), (128, 128))
+NETWORK = "ring,1GB/s,5us"
+STEPS = (1, 2, 3)
+
+
+def exported(traces: Path, out: Path, *changes: str, **options: object) -> Exported:
+    """Export a job after changes."""
+    chakra = ChakraOptions(changes=changes, **options)  # type: ignore[arg-type]
+    return tracebraid.export(tracebraid.open(traces), out, "chakra", tracebraid.ExportOptions(chakra=chakra))
+
+
+def training(transfers_ns: tuple[int, ...]) -> PlannedJob:
+    """Ranks that accumulate a gradient of each parameter, and reduce them over gloo."""
+    job = PlannedJob(RANKS, devices=())
+    for number in STEPS:
+        with job.step(number):
+            for shape in PARAMETERS:
+                for thread in job.threads:
+                    accumulates = "torch::autograd::AccumulateGrad"
+                    with thread.op(f"autograd::engine::evaluate_function: {accumulates}", 500):
+                        thread.run(accumulates, 1_000, dims=[list(shape)])
+            job.compute(200_000)
+            for (rows, columns), transfer_ns in zip(PARAMETERS, transfers_ns, strict=True):
+                job.collective(nelems=rows * columns, transfer=transfer_ns)
+    return job
+
+
+@pytest.fixture(scope="module")
+def of_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The training job, whose all-reduces take what ASTRA-sim's ring of four lets them take."""
+    folder = tmp_path_factory.mktemp("of_network")
+    transfers = []
+    for number, (rows, columns) in enumerate(PARAMETERS):
+        one = PlannedJob(RANKS, devices=())
+        with one.step(1):
+            one.collective(nelems=rows * columns)
+        traces = folder / f"one_{number}"
+        traces.mkdir()
+        exported(one.write(traces), folder / f"out_{number}")
+        ran = tracebraid.chakra.run(folder / f"out_{number}", NETWORK)
+        transfers.append(ran.collectives.get_column("transfer_ns").item() // RANKS)
+    traces = folder / "traces"
+    traces.mkdir()
+    return training(tuple(transfers)).write(traces)
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two ranks with devices: kernels, and a collective of which one rank is late."""
+    job = PlannedJob(2)
+    for number in STEPS:
+        with job.step(number):
+            job.compute(300_000)
+            job.compute(100_000 * number, [1])
+            job.collective()
+            job.compute(200_000)
+    return job.write(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.mark.full(keep=1)
+@pytest.mark.parametrize("detail", list(Detail))
+@pytest.mark.parametrize("name", ["ddp4", "fsdp4", "groups4", "pipeline2"])
+def test_without_an_effect_nodes_are_those_of_the_traces(name: str, detail: Detail, tmp_path: Path) -> None:
+    for out, changes in (("as_traced", ()), ("changed", ("scale 1",))):
+        exported(CAPTURES / name, tmp_path / out, *changes, detail=detail, allow_alone=True)
+    for rank in range(int(name[-1])):
+        traced, changed = (tmp_path / out / f"job.{rank}.et" for out in ("as_traced", "changed"))
+        assert traced.read_bytes() == changed.read_bytes()
+
+
+@pytest.mark.parametrize("detail", list(Detail))
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ("scale 0.5 kind=kernel",),
+        ("remove name=aten::mm rank=1",),
+        ("bandwidth 4",),
+        ("defer name=cudaDeviceSynchronize",),
+        ("fuse 2 kind=kernel",),
+        ("graph-launch kind=kernel",),
+        ("as-median rank=1",),
+    ],
+)
+def test_a_changed_job_takes_as_long_as_what_if_says(
+    kernels: Path, changes: tuple[str, ...], detail: Detail, tmp_path: Path
+) -> None:
+    done = exported(kernels, tmp_path / "out", *changes, detail=detail)
+    assert done.replay is not None
+    assert {row.error_ns for row in done.replay.rows} == {0}
+    found = tracebraid.what_if(tracebraid.open(kernels), *changes)
+    ends_ns = [row.replayed_ns for row in done.replay.rows if row.step is None]
+    assert max(filter(None, ends_ns)) == sum(
+        found.steps.filter(pl.col("rank").is_null()).get_column("after_ns")
+    )
+
+
+@pytest.mark.parametrize("replicas", [8, 64])
+def test_replicas_take_as_long_as_on_the_network(of_network: Path, replicas: int, tmp_path: Path) -> None:
+    """The prediction has a fit to four ranks; the simulator runs each collective of all on the network itself."""
+    change = f"data-parallel {RANKS}->{replicas}"
+    done = exported(of_network, tmp_path / "out", change)
+    assert done.replay is not None
+    assert len({row.rank for row in done.replay.rows}) == replicas
+    ran = tracebraid.chakra.run(tmp_path / "out", NETWORK, hardware=ChakraHardware(lanes=Lanes.UNLIMITED))
+    predicted_ns = tracebraid.what_if(tracebraid.open(of_network), change).after_ns
+    simulated = ran.steps.filter(pl.col("rank").is_null()).get_column("duration_ns").to_list()
+    assert simulated == pytest.approx([predicted_ns] * len(STEPS), rel=1e-3)
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_stages_take_as_long_as_those_of_a_generated_job(stages: int, tmp_path: Path) -> None:
+    """With m micro-batches (m + p - 1) / (m p) of the passes, and 1 / p of the updates, where sends take no time."""
+    batches, updates_ns, ends_ns = 4, {}, {}
+    for count in (1, stages):
+        out = tmp_path / str(count)
+        tracebraid.chakra.generate(transformer(Parallelism(pipeline=count, data=2)), out)
+        ran = tracebraid.chakra.run(out, "ring,1000000GB/s,0ns")
+        ends_ns[count] = ran.runs.get_column("end_ns").item()
+        nodes = tracebraid.chakra.read(out / "job.0.et").nodes
+        is_update = pl.col("name").cast(pl.String).str.ends_with("/optimizer")
+        updates_ns[count] = nodes.filter(is_update).get_column("duration_ns").sum()
+    passes_ns = ends_ns[1] - updates_ns[1]
+    predicted_ns = passes_ns * (batches + stages - 1) / (batches * stages) + updates_ns[1] / stages
+    assert ends_ns[stages] == pytest.approx(predicted_ns, rel=0.05)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("change", "of_bytes", "of_flops"),
+    [
+        ("scale-batch 2", 1.0, 2.0),
+        ("hidden 64->128", 1.327, 1.6),
+        ("layers 2->4", 1.673, 1.8),
+    ],
+)
+def test_sizes_and_flops_follow_the_shape(
+    demo: Path, change: str, of_bytes: float, of_flops: float, tmp_path: Path
+) -> None:
+    totals: dict[str, tuple[int, int]] = {}
+    for out, changes in (("as_traced", ()), ("changed", (change,))):
+        exported(demo, tmp_path / out, *changes)
+        nodes = tracebraid.chakra.read(tmp_path / out / "job.0.et").nodes
+        products = nodes.filter(pl.col("name").cast(pl.String).is_in(["aten::mm", "aten::addmm"]))
+        totals[out] = (
+            int(nodes.get_column("comm_size").sum()),
+            int(products.get_column("num_ops").sum()),
+        )
+    ratios = [new / old for old, new in zip(totals["as_traced"], totals["changed"], strict=True)]
+    assert ratios[0] == pytest.approx(of_bytes, rel=0.002)
+    assert ratios[1] == pytest.approx(of_flops, rel=0.05)
+
+
+def test_removed_communication_is_not_simulated(kernels: Path, tmp_path: Path) -> None:
+    exported(kernels, tmp_path / "out", "remove kind=communication")
+    nodes = tracebraid.chakra.read(tmp_path / "out" / "job.0.et").nodes
+    assert nodes.get_column("comm_type").drop_nulls().is_empty()
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "said"),
+    [
+        (("pipeline 1->2",), {}, "the traces lack the sends between stages"),
+        (("merge 1MB",), {}, "would be sent by each"),
+        (("offload name=aten::mm",), {}, "no thread"),
+        (("ranks 8",), {}, "data-parallel"),
+        (("data-parallel 4->2",), {}, "ranks are added, not removed"),
+        (("data-parallel 2->8",), {}, "some of 4 ranks"),
+        (("data-parallel 4->8",), {"world_size": 16}, "a job of 8 ranks, which is not --world-size 16"),
+        (("scale 0.5 name=nothing",), {}, "nothing"),
+        (("speed 2",), {}, "there is no change speed"),
+    ],
+)
+def test_changes_that_no_export_shows_are_refused(
+    of_network: Path, changes: tuple[str, ...], options: dict[str, object], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        exported(of_network, tmp_path / "out", *changes, **options)
+    assert not (tmp_path / "out").exists()
