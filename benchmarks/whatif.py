@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from statistics import mean
+from statistics import median
 
 from benchmarks.inputs import Given
 from benchmarks.measure import Row, Target
@@ -24,12 +24,12 @@ def whatif(given: Given) -> Iterator[Row]:
     folder, known, found = given.keep or given.folder, pairs(), []
     for number, name in enumerate(given.only or known, start=1):
         try:
-            times = capture_pair(known[name], folder, given.rounds, given.attempts)
+            capture_pair(known[name], folder, given.rounds, given.attempts)
         except RuntimeError as reason:
             print(f"  {number} {reason}", file=sys.stderr)
             yield Row("whatif", f"{name} failed", target=Target("a program that runs", met=False))
             continue
-        found.append(judged(known[name], folder, given.rounds, times))
+        found.append(judged(known[name], folder))
         print(f"  {number} {name}: {_outcome(found[-1])}", file=sys.stderr)
     yield from map(_row, found)
     for name, own in groups(found).items():
@@ -46,19 +46,19 @@ def _outcome(pair: Judged) -> str:
     if pair.untraced:
         parts.append(f"untraced {error(pair.untraced):+.1%}")
     if pair.noisy:
-        parts.append(f"noisy, {pair.control:.1%}, captured {pair.captured} times")
+        parts.append(f"noisy, {pair.control:.1%} in {len(pair.recorded)} rounds")
     return ", ".join(parts)
 
 
 def _row(pair: Judged) -> Row:
-    figures = {"control %": 100 * pair.control, "captured": pair.captured}
+    figures = {"control %": 100 * pair.control, "rounds": len(pair.recorded)}
     target = None
     for name, claims in (("", pair.recorded), ("untraced ", pair.untraced)):
         if claims:
             figures |= {
-                f"{name}step ms": mean(claim.before_ms for claim in claims),
-                f"{name}gain ms": mean(claim.real_gain_ms for claim in claims),
-                f"{name}predicted ms": mean(claim.gain_ms for claim in claims),
+                f"{name}step ms": median(claim.before_ms for claim in claims),
+                f"{name}gain ms": median(claim.real_gain_ms for claim in claims),
+                f"{name}predicted ms": median(claim.gain_ms for claim in claims),
                 f"{name}error %": 100 * error(claims),
                 f"{name}interval holds": sum(bool(claim.holds) for claim in claims) / len(claims),
             }

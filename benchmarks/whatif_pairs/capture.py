@@ -1,4 +1,4 @@
-"""Captures of pairs, before and after the change in turns; a pair that is not steady is captured again."""
+"""Captures of pairs, before and after the change in turns; one that is not steady is captured in more rounds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -19,10 +20,10 @@ from numpy.typing import NDArray
 from benchmarks.measure import ROOT
 from benchmarks.whatif_pairs.declare import Pair
 
-__all__ = ["VARIANTS", "Loop", "capture_pair", "captures_of", "control", "loop_of", "typical_ms"]
+__all__ = ["STEADY", "Loop", "capture_pair", "control", "loop_of", "loops_of", "typical_ms", "whole_rounds"]
 
 STEADY = 0.03
-"""By how much of a step a program may differ from itself in another round."""
+"""By how much of a step a program may differ from itself in other rounds."""
 TIMEOUT_S = 300
 VARIANTS = ("before", "after")
 _STEADY_ENVIRONMENT = {
@@ -31,9 +32,6 @@ _STEADY_ENVIRONMENT = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     "TORCHINDUCTOR_COMPILE_THREADS": "1",
 }
-_TIMES = "times_captured"
-"""The file that says how often a pair was captured."""
-
 _Floats = NDArray[np.float64]
 
 
@@ -67,9 +65,9 @@ def typical_ms(times_ms: _Floats) -> float:
     return float(ordered[quarter : len(ordered) - quarter].mean())
 
 
-def captures_of(rounds: int) -> list[str]:
+def captures_of(rounds: Iterable[int]) -> list[str]:
     """Names of the captures of a pair, in the order in which they are made."""
-    return [f"{variant}_{number}" for number in range(1, rounds + 1) for variant in VARIANTS]
+    return [f"{variant}_{number}" for number in rounds for variant in VARIANTS]
 
 
 def loop_of(capture: Path) -> Loop:
@@ -87,59 +85,56 @@ def _times_ms(ends_ns: Sequence[Sequence[int]]) -> _Floats:
 def control(loops: Sequence[Sequence[Loop]]) -> float:
     """How far a program is off itself, as a share of its step: the most of both variants, recorded or not.
 
+    The median of every second round is compared with that of the others.
+
     Args:
         loops: of each variant, the rounds; a single one is compared with itself before and after the recorded steps.
     """
     found = []
     for rounds in loops:
-        found.append(_spread([each.untraced_ms for each in rounds]))
-        found.append(_spread([each.recorded_ms for each in rounds]))
         if len(rounds) == 1:
-            found.append(_spread([typical_ms(part) for part in rounds[0].unrecorded]))
+            found.append(_apart([typical_ms(part) for part in rounds[0].unrecorded]))
+            continue
+        found.append(_apart([each.untraced_ms for each in rounds]))
+        found.append(_apart([each.recorded_ms for each in rounds]))
     return max(found)
 
 
-def _spread(times_ms: Sequence[float]) -> float:
-    return (max(times_ms) - min(times_ms)) / float(np.mean(times_ms))
+def _apart(times_ms: Sequence[float]) -> float:
+    first, second = float(np.median(times_ms[::2])), float(np.median(times_ms[1::2]))
+    return abs(first - second) / ((first + second) / 2)
 
 
-def control_of(folder: Path, rounds: int) -> float:
-    """The control of a pair that is captured."""
-    names = captures_of(rounds)
-    return control(
-        [[loop_of(folder / name) for name in names if name.startswith(variant)] for variant in VARIANTS]
+def loops_of(folder: Path, pair: Pair) -> list[list[Loop]]:
+    """The rounds of each variant of a pair that are captured."""
+    rounds = range(1, whole_rounds(folder, pair) + 1)
+    return [[loop_of(folder / f"{variant}_{number}") for number in rounds] for variant in VARIANTS]
+
+
+def whole_rounds(folder: Path, pair: Pair) -> int:
+    """Number of rounds that are captured, of both variants and all ranks."""
+    return next(
+        number - 1
+        for number in count(1)
+        if not all(_is_whole(folder / name, pair) for name in captures_of([number]))
     )
 
 
-def capture_pair(pair: Pair, folder: Path, rounds: int, attempts: int) -> int:
-    """Capture what is missing of a pair; again if it is not steady, and keep what is steadiest.
+def capture_pair(pair: Pair, folder: Path, rounds: int, attempts: int) -> None:
+    """Capture what is missing of some rounds of a pair, and as many again until it is steady.
 
-    Returns how often it was captured, at most `attempts` times; earlier calls count.
+    All rounds count: at most `attempts` times as many as were asked for.
 
     Raises:
         RuntimeError: the program failed.
     """
-    target, again = folder / pair.name, folder / f"{pair.name}.again"
-    count = target / _TIMES
-    # Without the count a run has failed, perhaps behind its last capture.
-    missing = [
-        name for name in captures_of(rounds) if not (count.exists() and _is_whole(target / name, pair))
-    ]
-    if missing:
-        _run(pair, target, missing)
-        count.write_text("1")
-    found, times = control_of(target, rounds), int(count.read_text())
-    while found > STEADY and times < attempts:
-        _run(pair, again, captures_of(rounds))
-        times += 1
-        if control_of(again, rounds) < found:
-            found = control_of(again, rounds)
-            shutil.rmtree(target)
-            again.rename(target)
-        else:
-            shutil.rmtree(again)
-    count.write_text(str(times))
-    return times
+    target = folder / pair.name
+    while (done := whole_rounds(target, pair)) < rounds * attempts:
+        if done >= rounds and control(loops_of(target, pair)) <= STEADY:
+            break
+        _run(pair, target, captures_of(range(done + 1, done + rounds - done % rounds + 1)))
+        if whole_rounds(target, pair) <= done:
+            raise RuntimeError(f"{pair.name} left no round")
 
 
 def _is_whole(capture: Path, pair: Pair) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, median
 
 import tracebraid
-from benchmarks.whatif_pairs.capture import STEADY, VARIANTS, Loop, control, loop_of
+from benchmarks.whatif_pairs.capture import STEADY, Loop, control, loops_of
 from benchmarks.whatif_pairs.declare import Pair
 from tracebraid.errors import ArgumentError
 from tracebraid.model.graph import Unrecorded
@@ -82,8 +82,7 @@ class Judged:
         kind: kind of change.
         held_out: whether the engine was not developed with it.
         ranks: number of processes.
-        control: how far a program is off itself in another round, as a share of the step.
-        captured: how often it was captured.
+        control: how far a program is off itself in other rounds, as a share of the step.
         recorded: predictions of steps that are recorded.
         untraced: predictions of steps that are not; empty: there is none.
         refused: why there is no prediction at all.
@@ -95,7 +94,6 @@ class Judged:
     held_out: bool
     ranks: int
     control: float
-    captured: int = 1
     recorded: tuple[Claim, ...] = ()
     untraced: tuple[Claim, ...] = ()
     refused: str = ""
@@ -107,16 +105,16 @@ class Judged:
 
 
 def error(claims: Sequence[Claim]) -> float:
-    """Error of the predicted step as a share of the measured one, the mean of the rounds."""
-    return mean((claim.predicted_ms - claim.after_ms) / claim.after_ms for claim in claims)
+    """Error of the predicted step as a share of the measured one, the median of the rounds."""
+    return median((claim.predicted_ms - claim.after_ms) / claim.after_ms for claim in claims)
 
 
 def sign_is_right(claims: Sequence[Claim], noise: float) -> bool | None:
     """Whether the gain has the measured sign; None: it is below `CLEAR`, or below the noise as a share of the step."""
-    before_ms, real_ms = mean(c.before_ms for c in claims), mean(c.real_gain_ms for c in claims)
+    before_ms, real_ms = median(c.before_ms for c in claims), median(c.real_gain_ms for c in claims)
     if abs(real_ms) <= max(CLEAR, noise) * before_ms:
         return None
-    return mean(claim.gain_ms for claim in claims) * real_ms > 0
+    return median(claim.gain_ms for claim in claims) * real_ms > 0
 
 
 @dataclass(frozen=True)
@@ -131,8 +129,8 @@ class Summary:
         within: share of the errors within `WITHIN`.
         signs: pairs with a clear gain.
         signs_right: of them, those whose sign is right.
-        intervals: predictions with an interval, each round counting.
-        coverage: share of the intervals that hold the measured gain.
+        intervals: predictions with an interval, one of each round.
+        coverage: share of the intervals that hold the measured gain, the mean of the pairs.
         width: median width of the intervals, as a share of the step.
     """
 
@@ -177,7 +175,8 @@ def summary(found: Iterable[Judged], untraced: bool = False, noisy: bool = False
     ]
     errors = [abs(error(own)) for _, own in claims]
     signs = [sign for each, own in claims if (sign := sign_is_right(own, each.control)) is not None]
-    held = [claim.holds for _, own in claims for claim in own if claim.holds is not None]
+    held = [[claim.holds for claim in own if claim.holds is not None] for _, own in claims]
+    shares = [mean(own) for own in held if own]
     widths = [claim.width for _, own in claims for claim in own if claim.width is not None]
     return Summary(
         pairs=len(pairs),
@@ -187,22 +186,19 @@ def summary(found: Iterable[Judged], untraced: bool = False, noisy: bool = False
         within=sum(each <= WITHIN for each in errors) / len(errors) if errors else None,
         signs=len(signs),
         signs_right=sum(signs),
-        intervals=len(held),
-        coverage=sum(held) / len(held) if held else None,
+        intervals=sum(map(len, held)),
+        coverage=mean(shares) if shares else None,
         width=median(widths) if widths else None,
     )
 
 
-def judged(pair: Pair, folder: Path, rounds: int, captured: int) -> Judged:
+def judged(pair: Pair, folder: Path) -> Judged:
     """Predict from the captures before the change, and compare with those after it."""
-    loops = {
-        variant: [loop_of(folder / pair.name / f"{variant}_{number}") for number in range(1, rounds + 1)]
-        for variant in VARIANTS
-    }
+    loops = loops_of(folder / pair.name, pair)
     recorded: list[Claim] = []
     untraced: list[Claim] = []
     refused = ""
-    for number, (before, after) in enumerate(zip(*loops.values(), strict=True), start=1):
+    for number, (before, after) in enumerate(zip(*loops, strict=True), start=1):
         try:
             job = tracebraid.open(folder / pair.name / f"before_{number}")
             found = tracebraid.what_if(job, *pair.changes)
@@ -218,8 +214,7 @@ def judged(pair: Pair, folder: Path, rounds: int, captured: int) -> Judged:
         pair.kind,
         pair.held_out,
         pair.ranks,
-        control(list(loops.values())),
-        captured,
+        control(loops),
         tuple(recorded),
         tuple(untraced),
         refused,
@@ -270,8 +265,8 @@ def markdown(found: Sequence[Judged]) -> str:
                 "",
             ]
     header = (
-        "| program | change | ranks | step | gain | predicted | interval | error | untraced | control |",
-        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| program | change | ranks | rounds | step | gain | predicted | interval | error | untraced | control |",
+        "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     )
     for title, held_out in (("Pairs that the engine was developed with", False), ("Pairs held out", True)):
         own = [each for each in found if each.held_out == held_out]
@@ -293,11 +288,16 @@ def _summary_line(name: str, own: Summary) -> str:
 
 
 def _pair_line(pair: Judged) -> str:
-    cells = [f"{pair.name}", f"`{pair.change}`".replace("|", "\\|"), str(pair.ranks)]
+    cells = [
+        pair.name,
+        f"`{pair.change}`".replace("|", "\\|"),
+        str(pair.ranks),
+        str(len(pair.recorded) or ""),
+    ]
     if pair.recorded:
-        means = [mean(values) for values in zip(*map(_times, pair.recorded), strict=True)]
-        step, gain, predicted = (f"{value:.2f} ms" for value in means[:3])
-        held = f"{means[3]:.2f} to {means[4]:.2f} ms" if len(means) > 3 else ""
+        typical = [median(values) for values in zip(*map(_times, pair.recorded), strict=True)]
+        step, gain, predicted = (f"{value:.2f} ms" for value in typical[:3])
+        held = f"{typical[3]:.2f} to {typical[4]:.2f} ms" if len(typical) > 3 else ""
         cells += [step, gain, predicted, held, _percent(error(pair.recorded), "+.1f")]
     else:
         cells += ["", "", "", "", "refused"]

@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from benchmarks.whatif_pairs.capture import VARIANTS, capture_pair, loop_of
+from benchmarks.whatif_pairs.capture import Loop, capture_pair, loops_of
 from benchmarks.whatif_pairs.declare import pairs
 from benchmarks.whatif_pairs.judge import judged
 
@@ -27,17 +27,17 @@ ATTEMPTS = 3
 """How often a pair is captured before it counts: on a busy machine a process may wait in one half of a pair only."""
 
 
-def spread_ms(capture: Path) -> float:
+def spread_ms(loop: Loop) -> float:
     """The distance of the quartiles of the recorded steps."""
-    return float(np.subtract(*np.quantile(loop_of(capture).recorded, [0.75, 0.25])))
+    return float(np.subtract(*np.quantile(loop.recorded, [0.75, 0.25])))
 
 
 def is_predicted(name: str, folder: Path) -> bool:
     """Whether the gain that was measured was predicted, and no less than what the change removes."""
     pair = pairs()[name]
     capture_pair(pair, folder, rounds=1, attempts=1)
-    (found,) = judged(pair, folder, rounds=1, captured=1).recorded
-    noise_ms = NOISE * max(spread_ms(folder / name / f"{variant}_1") for variant in VARIANTS)
+    (found,) = judged(pair, folder).recorded
+    noise_ms = NOISE * max(spread_ms(loop) for loops in loops_of(folder / name, pair) for loop in loops)
     # A sleep takes no less than it says, however busy the machine is; at most the other rank hides some of it.
     least_ms = PLANTED_MS[name] - max(OFF * PLANTED_MS[name], noise_ms)
     off_ms = abs(found.gain_ms - found.real_gain_ms)
