@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from tracebraid.chakra import (
     SimulatorOptions,
     Topology,
 )
+from tracebraid.chakra.exporting import export
 from tracebraid.chakra.exporting.astra_sim import (
     RUN_SCRIPT,
     SimulatorTraces,
@@ -189,6 +191,30 @@ def test_ranks_that_replicate_others_replay_exactly(demo: Path, tmp_path: Path) 
     assert done.replay is not None
     assert np.ptp([row.error_ns for row in done.replay.rows]) == _EXACT_NS
     assert done.replay.is_within
+
+
+@pytest.mark.full(keep=1)
+@pytest.mark.parametrize("detail", list(Detail))
+@pytest.mark.parametrize("name", ["groups4", "ddp4"])
+def test_replicas_have_the_nodes_of_a_rank_built_for_itself(
+    name: str, detail: Detail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a rank that others replicate nodes are built once, and take the peers of each."""
+    options = tracebraid.chakra.ChakraOptions(
+        detail, missing=MissingRanks.REPLICATE, world_size=16, allow_alone=True
+    )
+    numbers = count()
+    for out in ("shared", "each"):
+        job = tracebraid.open(CAPTURES / name, engine="in-process")
+        tracebraid.export(job, tmp_path / out, "chakra", tracebraid.ExportOptions(chakra=options))
+        monkeypatch.setattr(
+            export, "_without_peers", lambda table: table.with_columns(own=pl.lit(next(numbers)))
+        )
+    shared, each = (
+        {path.name: path.read_bytes() for path in (tmp_path / out).glob("*.et")} for out in ("shared", "each")
+    )
+    assert len(shared) == 16
+    assert shared == each
 
 
 TRACES = SimulatorTraces(4, "../job", "../comm_groups.json")

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracebraid.analysis.efficiency.counted_ops import costs_of_ops
-from tracebraid.chakra.codes import Dialect
+from tracebraid.chakra.codes import Dialect, NodeType
 from tracebraid.chakra.exporting.astra_sim import SimulatorTraces, for_astra_sim, write_simulator_files
 from tracebraid.chakra.exporting.rank_nodes import rank_nodes, with_costs
 from tracebraid.chakra.exporting.reduction import (
@@ -120,6 +120,32 @@ class WrittenRank(Struct, frozen=True):
     nothing: InputError | None = None
 
 
+_PEERS = ("comm_src", "comm_dst", "comm_tag", "pg_name")
+"""Columns of communication, and of its nodes, that say with whom a rank communicates."""
+
+
+class _Built(Struct, frozen=True, eq=False):
+    """Nodes of a rank that others replicate, and its communication without `_PEERS`."""
+
+    communication: pl.DataFrame
+    rank: ChakraRank
+
+
+def _without_peers(communication: pl.DataFrame) -> pl.DataFrame:
+    """All of communication that nodes follow but for the peers; of the order of all ranks that of this one."""
+    return communication.drop(_PEERS).with_columns(pl.col("order").rank("dense"))
+
+
+def _with_peers(nodes: pl.DataFrame, communication: pl.DataFrame) -> pl.DataFrame:
+    """The nodes with the peers of each communication, which has one event."""
+    communicates = pl.col("type") != NodeType.COMP_NODE.name
+    rows = nodes.select(pl.when(communicates).then("event_id").alias("event_id"))
+    peers = rows.join(
+        communication.select("event_id", *_PEERS), on="event_id", how="left", maintain_order="left"
+    )
+    return nodes.with_columns(peers.select(_PEERS).get_columns())
+
+
 class OtherRank(Protocol):
     """A rank that is exported otherwise than it was traced."""
 
@@ -160,8 +186,9 @@ class WriteRank(Struct, frozen=True, eq=False):
             graph, costs = other.graph(graph), other.costs(costs)
         files: list[WrittenFile] = []
         findings: dict[Finding, None] = {}
+        built: list[_Built] = []
         for planned in self.plan.of_source(linked.rank):
-            rank, beginning = self._nodes(graph, costs, planned)
+            rank, beginning = self._nodes(graph, costs, planned, built)
             if not rank.nodes.height:
                 return WrittenRank((), (), _nothing(linked, self.steps))
             again = repeated(rank, self.options.repeat)
@@ -178,14 +205,21 @@ class WriteRank(Struct, frozen=True, eq=False):
         return WrittenRank(tuple(files), tuple(findings))
 
     def _nodes(
-        self, graph: RankGraph, costs: pl.DataFrame, planned: PlannedRank
+        self, graph: RankGraph, costs: pl.DataFrame, planned: PlannedRank, built: list[_Built]
     ) -> tuple[ChakraRank, Beginning | None]:
-        """The nodes of a rank, and what lies before the selected steps."""
+        """The nodes of a rank, and what lies before the selected steps; replicas of a rank differ in their peers."""
         communication = self.plan.communication_of(planned.rank)
         begins_ns = self.begins_ns.get(planned.source)
-        rank = rank_nodes(graph, communication, self.options.nodes, begins_ns)
+        alike = _without_peers(communication)
+        rank = next((each.rank for each in built if each.communication.equals(alike)), None)
+        if rank is None:
+            rank = rank_nodes(graph, communication, self.options.nodes, begins_ns)
+            rank = replace(rank, nodes=with_costs(rank.nodes, graph, costs))
+            if not communication.get_column("event_id").is_duplicated().any():
+                built.append(_Built(alike, rank))
+        else:
+            rank = replace(rank, nodes=_with_peers(rank.nodes, communication))
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
-        rank = replace(rank, nodes=with_costs(rank.nodes, graph, costs))
         if self.options.dialect is Dialect.ASTRA_SIM:
             rank = for_astra_sim(rank)
         if self.steps is None:
