@@ -45,7 +45,7 @@ def _outcome(pair: Judged) -> str:
     parts = [f"refused: {pair.refused}" if pair.refused else f"{error(pair.recorded):+.1%}"]
     if pair.untraced:
         parts.append(f"untraced {error(pair.untraced):+.1%}")
-    if pair.noisy:
+    if pair.noisy and pair.recorded:
         parts.append(f"noisy, {pair.control:.1%} in {len(pair.recorded)} rounds")
     return ", ".join(parts)
 

@@ -1,4 +1,4 @@
-"""A job as it would be traced after changes: its moments where a replay has them, its communication as large."""
+"""A job as it would be traced after changes: when everything happens, and how large its communication is."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from tracebraid.errors import ArgumentError
 from tracebraid.model.graph import Change, DependencyGraph, EdgeKind, EdgeList, Point, RankGraph
 from tracebraid.model.linked_ranks import LinkedRanks
+from tracebraid.simulation.changes.communication import work_of
+from tracebraid.simulation.changes.parallelism import with_replicas
 from tracebraid.simulation.changes.reshaping import Reshaped
-from tracebraid.simulation.changes.verbs import text_of
+from tracebraid.simulation.changes.verbs import text_of, verb_named
 from tracebraid.simulation.replay import replayed_times
 from tracebraid.simulation.what_if import changed_graph
 
@@ -23,14 +25,6 @@ _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
 _BETWEEN_RANKS = (EdgeKind.ARRIVAL, EdgeKind.TRANSFER)
 _OWN = (EdgeKind.HOST, EdgeKind.DEVICE)
-_REPLICAS = "data-parallel"
-_REFUSED = {
-    "merge": "what is transferred for several collectives would be sent by each",
-    "offload": "the traces have no thread for the work",
-    "pipeline": "the traces lack the sends between stages; tracebraid chakra generate writes a pipeline",
-    "ranks": "it changes no group; data-parallel FROM->TO does",
-}
-"""Changes after which a job is not that of the traces with other times, and why."""
 _AMOUNTS = ("flops", "bytes")
 _FOREVER = np.iinfo(np.int64).max
 
@@ -85,10 +79,10 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
     """Predict a job after changes.
 
     Raises:
-        ArgumentError: a change cannot be applied, or leaves a job that the traces do not show: see `_REFUSED`.
+        ArgumentError: a change cannot be applied, or changes more than times and sizes: see `Verb.unexported`.
     """
     for change in changes:
-        if (reason := _REFUSED.get(change.verb)) is not None:
+        if reason := verb_named(change.verb).unexported:
             raise ArgumentError(f"{text_of(change)} cannot be exported: {reason}")
     world_size = _world_size(graph, changes)
     after, shapes = changed_graph(graph, changes)
@@ -113,7 +107,7 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
 
 def _world_size(graph: DependencyGraph, changes: Sequence[Change]) -> int | None:
     """Ranks of the job with other replicas; None: no change is of replicas."""
-    change = next((each for each in reversed(changes) if each.verb == _REPLICAS), None)
+    change = next((each for each in reversed(changes) if each.verb == with_replicas.name), None)
     if change is None or change.value is None or change.before is None:
         return None
     stated = graph.ranks.ranks.get_column("world_size").max()
@@ -155,13 +149,18 @@ def _of_ranks(after: DependencyGraph, times_ns: _Ints, amounts: pl.DataFrame) ->
     of_member = np.isin(edges.kind, _OWN) & (after_moment % 2 == Point.END) & _meets(after)[after_moment // 2]
     spans_ns = times_ns.reshape(-1)[after_moment] - times_ns.reshape(-1)[before_moment]
     work_ns = np.where(of_member & (edges.work_ns == 0), spans_ns, edges.work_ns)
+    by_rank = np.flatnonzero(inside)[np.argsort(own_rank[inside], kind="stable")]
+    numbers, firsts, counts = np.unique(rank, return_index=True, return_counts=True)
+    edge_from = np.searchsorted(own_rank[by_rank], numbers)
+    edge_to = np.searchsorted(own_rank[by_rank], numbers, side="right")
+    changed = amounts.partition_by("rank", as_dict=True, include_key=False)
     found = {}
-    for number in np.unique(rank[rank >= 0]).tolist():
-        activities = np.flatnonzero(rank == number)
-        first = int(activities[0])
-        rows = np.flatnonzero(inside & (own_rank == number))
+    for index, number in enumerate(numbers.tolist()):
+        if number < 0:
+            continue
+        first, rows = int(firsts[index]), by_rank[edge_from[index] : edge_to[index]]
         found[number] = PredictedRank(
-            times_ns[activities].reshape(-1),
+            times_ns[first : first + int(counts[index])].reshape(-1),
             EdgeList(
                 before_moment[rows] - 2 * first,
                 after_moment[rows] - 2 * first,
@@ -169,7 +168,7 @@ def _of_ranks(after: DependencyGraph, times_ns: _Ints, amounts: pl.DataFrame) ->
                 edges.kind[rows],
                 edges.activity[rows].astype(np.int64) - first,
             ),
-            amounts.filter(pl.col("rank") == number).drop("rank"),
+            changed.get((number,), amounts.clear().drop("rank")),
         )
     return found
 
@@ -186,7 +185,7 @@ def _linked(
         _start=pl.Series(times_ns[:, 0]),
         _end=pl.Series(times_ns[:, 1]),
         _factor=pl.Series(sizes),
-        _removed=pl.Series(_meets(graph) & ~_meets(after)),
+        _removed=pl.Series(_removed(graph, after)),
     ).drop_nulls("event_id")
     joined = ranks.members.join(rows, on=["rank", "event_id"], how="left", maintain_order="left")
     members = joined.filter(~pl.col("_removed").fill_null(value=False)).with_columns(
@@ -204,6 +203,13 @@ def _linked(
         clocks=ranks.clocks.with_columns(offset_ns=pl.lit(0, dtype=pl.Int64), drift_ppm=pl.lit(0.0)),
         members=members.select(ranks.members.columns),
     )
+
+
+def _removed(graph: DependencyGraph, after: DependencyGraph) -> _Bools:
+    """Whether each activity no longer meets other ranks, or, if it never did, no longer takes time."""
+    met, idle = _meets(graph), (work_of(graph) > 0) & (work_of(after) == 0)
+    found: _Bools = np.where(met, ~_meets(after), idle)
+    return found
 
 
 def _meets(graph: DependencyGraph) -> _Bools:

@@ -174,22 +174,35 @@ def test_sizes_and_flops_follow_the_shape(
     assert ratios[1] == pytest.approx(of_flops, rel=0.05)
 
 
-def test_removed_communication_is_not_simulated(kernels: Path, tmp_path: Path) -> None:
-    exported(kernels, tmp_path / "out", "remove kind=communication")
-    nodes = tracebraid.chakra.read(tmp_path / "out" / "job.0.et").nodes
-    assert nodes.get_column("comm_type").drop_nulls().is_empty()
+@pytest.mark.parametrize("lacks", [(), (1,)], ids=["all ranks", "a rank without the others"])
+def test_removed_communication_is_not_simulated(lacks: tuple[int, ...], tmp_path: Path) -> None:
+    job = PlannedJob(2)
+    with job.step(1):
+        job.compute(100_000)
+        job.collective()
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    job.write(traces, missing=lacks)
+    options = {"missing": "shrink", "allow_alone": True}
+    communicates = {}
+    for out, changes in (("as_traced", ()), ("changed", ("remove kind=communication",))):
+        exported(traces, tmp_path / out, *changes, **options)
+        nodes = tracebraid.chakra.read(tmp_path / out / "job.0.et").nodes
+        communicates[out] = nodes.get_column("comm_type").drop_nulls().len()
+    assert communicates == {"as_traced": 1, "changed": 0}
 
 
 @pytest.mark.parametrize(
     ("changes", "options", "said"),
     [
         (("pipeline 1->2",), {}, "the traces lack the sends between stages"),
-        (("merge 1MB",), {}, "would be sent by each"),
-        (("offload name=aten::mm",), {}, "no thread"),
+        (("merge 1MB",), {}, "still send each"),
+        (("offload name=aten::mm",), {}, "lack the thread"),
         (("ranks 8",), {}, "data-parallel"),
         (("data-parallel 4->2",), {}, "ranks are added, not removed"),
         (("data-parallel 2->8",), {}, "some of 4 ranks"),
         (("data-parallel 4->8",), {"world_size": 16}, "a job of 8 ranks, which is not --world-size 16"),
+        (("data-parallel 4->8",), {"missing": "shrink"}, "leaves out those without"),
         (("scale 0.5 name=nothing",), {}, "nothing"),
         (("speed 2",), {}, "there is no change speed"),
     ],

@@ -127,13 +127,18 @@ def _first_pass(job: Job) -> _First:
 
 
 def _changed_pass(job: Job, wanted: ChakraOptions) -> _First:
-    """The facts as they are predicted after changes."""
+    """What changes predict instead."""
     predicted = predicted_job(dependency_graph(job), [change_of(each) for each in wanted.changes])
     if wanted.world_size is not None and predicted.world_size not in (None, wanted.world_size):
         raise ArgumentError(
             f"the changes make a job of {predicted.world_size} ranks, which is not --world-size {wanted.world_size}"
         )
-    # What is predicted of ranks is here: other processes would have to be sent it.
+    if predicted.world_size is not None and wanted.missing_ranks is MissingRanks.SHRINK:
+        raise ArgumentError(
+            f"the changes make a job of {predicted.world_size} ranks, and --missing shrink leaves out those without a "
+            "trace"
+        )
+    # The predicted ranks are in this process.
     return _First(
         dataclasses.replace(job, engine=InProcess()),
         predicted.ranks,

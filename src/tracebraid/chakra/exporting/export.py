@@ -132,12 +132,12 @@ class _Built(Struct, frozen=True, eq=False):
 
 
 def _without_peers(communication: pl.DataFrame) -> pl.DataFrame:
-    """All of communication that nodes follow but for the peers; of the order of all ranks that of this one."""
+    """What nodes depend on, except the peers; the order among all ranks becomes that within this one."""
     return communication.drop(_PEERS).with_columns(pl.col("order").rank("dense"))
 
 
 def _with_peers(nodes: pl.DataFrame, communication: pl.DataFrame) -> pl.DataFrame:
-    """The nodes with the peers of each communication, which has one event."""
+    """Give the nodes of communication the peers of their events, each of which is in one row."""
     communicates = pl.col("type") != NodeType.COMP_NODE.name
     rows = nodes.select(pl.when(communicates).then("event_id").alias("event_id"))
     peers = rows.join(

@@ -386,7 +386,7 @@ _RECEIVE_NS = 1_000_000
 small batches on two cores: 0.8 to 1.3 ms beside a model (the pair `loader_workers`), 1.5 to 2 ms after a pause."""
 
 
-@verb("offload", Value.COUNT, default=1.0)
+@verb("offload", Value.COUNT, default=1.0, unexported="the traces lack the thread that it adds")
 def offloaded(graph: DependencyGraph, chosen: _Bools, ahead: float) -> DependencyGraph:
     """Let another thread do host work, with all it calls, N results ahead (default 1).
 

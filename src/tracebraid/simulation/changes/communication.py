@@ -184,7 +184,13 @@ def with_latency(graph: DependencyGraph, chosen: _Bools, factor: float) -> Depen
     return _recosted(graph, costs, np.full(len(costs.edges), factor), np.ones(len(costs.edges)))
 
 
-@verb("ranks", Value.COUNT, on=On.TRANSFERS, error=0.2)
+@verb(
+    "ranks",
+    Value.COUNT,
+    on=On.TRANSFERS,
+    error=0.2,
+    unexported="groups keep their ranks; data-parallel FROM->TO adds some",
+)
 def of_group_size(graph: DependencyGraph, chosen: _Bools, ranks: float) -> DependencyGraph:
     """Give process groups N ranks; added ones are as fast as the others.
 

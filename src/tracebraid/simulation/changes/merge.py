@@ -32,7 +32,13 @@ _OF_RESULT = (
 """Edges from the end of a collective to what needs its result."""
 
 
-@verb("merge", Value.SIZE, on=On.TRANSFERS, error=0.2)
+@verb(
+    "merge",
+    Value.SIZE,
+    on=On.TRANSFERS,
+    error=0.2,
+    unexported="ranks would still send each of the merged collectives",
+)
 def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> DependencyGraph:
     """Merge consecutive collectives of a group, type and step into buckets of at most this size.
 

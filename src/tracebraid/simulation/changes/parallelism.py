@@ -56,7 +56,12 @@ def with_replicas(graph: DependencyGraph, before: float, after: float) -> Reshap
     return shaping.finished({}, 1.0)
 
 
-@verb("pipeline", Value.SIZES, on=On.SHAPES)
+@verb(
+    "pipeline",
+    Value.SIZES,
+    on=On.SHAPES,
+    unexported="the traces lack the sends between stages; tracebraid chakra generate writes a pipeline",
+)
 def with_stages(graph: DependencyGraph, before: float, after: float) -> Reshaped:
     """Split the model of each rank into stages of equal work, in the order of 1F1B; FROM is 1.
 

@@ -169,7 +169,7 @@ class Reshaping:
             self.scale(own, factors[at], what.gather(pl.Series(at)), basis.gather(pl.Series(at)))
 
     def _scale_amounts(self, key: _Ints, ratio: Mapping[int, tuple[float, float]]) -> None:
-        """Scale FLOPs and bytes of ops by their keys; -1: not an op with shapes."""
+        """Scale FLOPs and bytes of ops by their keys, which ascend in `ratio`; -1: not an op with shapes."""
         factors = np.array([*ratio.values(), (1.0, 1.0)])
         at = np.searchsorted(np.array(list(ratio), dtype=np.int64), key)
         self.of_amounts *= factors[np.where(key >= 0, at, -1)]

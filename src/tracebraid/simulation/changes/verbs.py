@@ -70,6 +70,7 @@ class Verb(Struct, frozen=True):
         factor: whether it takes `factor=`.
         error: standard deviation of gains of such changes around the predicted, as a share of the predicted. Chosen so
             that intervals hold on the development half of `benchmarks/whatif_pairs`; not measured by kind of change.
+        unexported: why a job after it cannot be exported to simulators; empty: it can.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Verb(Struct, frozen=True):
     on: On
     factor: bool
     error: float
+    unexported: str
 
     @property
     def usage(self) -> str:
@@ -113,9 +115,10 @@ def verb(
     on: On = On.ALL,
     factor: bool = False,
     error: float = 0.15,
+    unexported: str = "",
 ) -> Callable[[Callable[..., Any]], Verb]:
     """Declare a verb above the function that applies it: see `Verb`."""
-    return lambda apply: Verb(name, value, apply, default, from_zero, on, factor, error)
+    return lambda apply: Verb(name, value, apply, default, from_zero, on, factor, error, unexported)
 
 
 @cache
