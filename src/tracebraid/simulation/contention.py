@@ -23,12 +23,11 @@ _LEAST_NS = 20_000
 """Ops that take less vary by more than sharing explains."""
 _LEAST_SAMPLES = 8
 """Minimum ops to compare, each with its like in other steps."""
-_LEAST_SCORE = 3.0
-"""Standard errors by which a slowdown must exceed 0: ops that wait long meet more of others, whatever they wait for."""
 _ROUNDS = 30
 """Rounds of the fit of the slowdown and of what each op takes alone, in turn."""
-_FAIR = 1.0
-"""Slowdown if threads share cores in equal parts: with twice as many threads as cores, work takes twice as long."""
+EQUAL_SHARES, _DOUBT = 1.0, 0.5
+"""Slowdown if threads share cores in equal parts, and its standard error before the trace is asked: with twice as many
+threads as cores, work takes twice as long; less, where threads that count as computing wait. Chosen, not measured."""
 OTHERS_DIFFER = 0.7
 """Standard deviation of the time that threads wait for cores because of other programs, from run to run, as a share:
 chosen, not measured."""
@@ -42,10 +41,8 @@ class Contention(Struct, frozen=True, eq=False):
     """Slowdown of ops by sharing cores.
 
     Args:
-        slowdown: by how many times longer work takes for each thread per core beyond the first; `_FAIR` where the trace
-            does not show it.
-        error: its standard error; `_FAIR` / 2 where the trace does not show it.
-        measured: whether the trace shows it.
+        slowdown: by how many times longer work takes for each thread per core beyond the first.
+        error: its standard error.
         excess: of each activity, threads per core beyond the first while it worked, on average.
         others: share of its time that a rank's threads waited for a core because other programs used it; of the rank
             with the most.
@@ -53,16 +50,18 @@ class Contention(Struct, frozen=True, eq=False):
 
     slowdown: float
     error: float
-    measured: bool
     excess: _Floats
     others: float
 
 
 def contention_of(graph: DependencyGraph) -> Contention:
-    """Fit from the measured durations of equal ops in steps in which more or fewer threads computed beside them."""
+    """The slowdown of equal shares of the cores, weighed with that of the trace by their errors.
+
+    The latter is fitted to the durations of equal ops in steps in which more or fewer threads computed beside them.
+    """
     excess = _excess(graph, graph.moments.time_ns)
     others = _waits_for_others(graph, excess)
-    unknown = Contention(_FAIR, _FAIR / 2, False, excess, others)
+    unknown = Contention(EQUAL_SHARES, _DOUBT, excess, others)
     if not (excess > 0).any():
         return unknown
     own = _own(graph)
@@ -84,11 +83,12 @@ def contention_of(graph: DependencyGraph) -> Contention:
     slope, factor = 0.0, np.ones(len(x))
     for _ in range(_ROUNDS):
         factor = work / (np.bincount(key, work) / np.bincount(key, 1 + slope * x))[key]
-        slope = min(max(float(within @ factor) / squares, 0.0), _FAIR)
+        slope = min(max(float(within @ factor) / squares, 0.0), EQUAL_SHARES)
     error = float(np.sqrt((((factor - 1 - slope * x) * within) ** 2).sum())) / squares
-    if slope <= _LEAST_SCORE * error:
-        return unknown
-    return replace(unknown, slowdown=slope, error=error, measured=True)
+    weight = _DOUBT**2 / (_DOUBT**2 + error**2)
+    return replace(
+        unknown, slowdown=EQUAL_SHARES + weight * (slope - EQUAL_SHARES), error=error * weight**0.5
+    )
 
 
 def with_contention(graph: DependencyGraph, contention: Contention) -> DependencyGraph:

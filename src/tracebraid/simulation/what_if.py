@@ -28,7 +28,13 @@ from tracebraid.simulation.changes.apply import changed
 from tracebraid.simulation.changes.communication import communication_costs, is_work, work_of
 from tracebraid.simulation.changes.reshaping import IntervalEnd, Reshaped
 from tracebraid.simulation.changes.verbs import On, text_of, verb_named
-from tracebraid.simulation.contention import OTHERS_DIFFER, Contention, contention_of, with_contention
+from tracebraid.simulation.contention import (
+    EQUAL_SHARES,
+    OTHERS_DIFFER,
+    Contention,
+    contention_of,
+    with_contention,
+)
 from tracebraid.simulation.interference import (
     Interference,
     InterferenceData,
@@ -75,9 +81,8 @@ class _Sharing(Struct, frozen=True, eq=False):
     contention: Contention
 
     def adjusted(self, graph: DependencyGraph) -> DependencyGraph:
-        """Adjust durations to what runs beside them, where the trace shows how."""
-        apart = with_interference(graph, self.interference)
-        return with_contention(apart, self.contention) if self.contention.measured else apart
+        """Adjust durations to what runs beside them."""
+        return with_contention(with_interference(graph, self.interference), self.contention)
 
     def doubt_ns(self, graph: DependencyGraph) -> float:
         """Standard deviation of the mean step by how exactly the cost of sharing cores is known.
@@ -86,9 +91,10 @@ class _Sharing(Struct, frozen=True, eq=False):
         """
         contention, apart = self.contention, with_interference(graph, self.interference)
         alone = _outcome(apart).job
-        by_sharing = abs(float((_outcome(with_contention(apart, contention)).job - alone).mean()))
+        equally = with_contention(apart, replace(contention, slowdown=EQUAL_SHARES))
+        by_sharing = contention.error * abs(float((_outcome(equally).job - alone).mean()))
         by_others = OTHERS_DIFFER * contention.others * float(alone.mean())
-        return float(np.hypot(by_sharing * contention.error / contention.slowdown, by_others))
+        return float(np.hypot(by_sharing, by_others))
 
 
 def predict_changes(
