@@ -1,7 +1,8 @@
 """Training programs at two shapes, captured in turn: `python -m benchmarks.shape_programs mlp_batch FOLDER --rounds 3`.
 
 What is there already stays. The captures are base_1, changed_1, base_2, ... of the folder; beside the traces they have
-`processor_<rank>.json`: seconds of the main thread on a processor in each recorded step.
+`processor_<rank>.json`: seconds of the main thread on a processor in each recorded step. With tensor parallelism, the
+base runs on rank 0 alone, and the changed program has the network's figures as measured before it in `network.txt`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import distributed, multiprocessing, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -25,6 +27,7 @@ import tracebraid
 __all__ = ["SHAPES", "Shape"]
 
 SKIPPED, WARMUP, STEPS, RANKS = 20, 2, 40, 2
+PING_ELEMENTS, PING_ROUNDS, PINGS = (6_144, 24_576, 98_304, 196_608), 5, 40
 VOCABULARY, TOKENS, HEADS, CLASSES, PIXELS = 500, 24, 4, 10, 16
 
 
@@ -39,7 +42,8 @@ class Shape:
         width: features, or channels.
         change: as `--change` takes it.
         other: the sizes that differ after the change.
-        ranks: 1, or 2 with DDP over gloo.
+        ranks: 1, or 2 over gloo: with DDP, or if the change divides layers over them.
+        tensor: ranks over which layers are divided.
     """
 
     program: Callable[[Shape], tuple[nn.Module, torch.Tensor, torch.Tensor]]
@@ -49,6 +53,12 @@ class Shape:
     change: str = ""
     other: tuple[tuple[str, int], ...] = ()
     ranks: int = 1
+    tensor: int = 1
+
+    @property
+    def divides(self) -> bool:
+        """Whether the change divides layers over ranks."""
+        return "tensor" in dict(self.other)
 
     @property
     def changed(self) -> Shape:
@@ -97,6 +107,104 @@ def cnn(shape: Shape) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
     return model, images, torch.randint(CLASSES, (shape.batch,))
 
 
+class _AddedUp(torch.autograd.Function):  # type: ignore[misc]
+    """What ranks compute, added up."""
+
+    @staticmethod
+    def forward(context: Any, given: torch.Tensor) -> torch.Tensor:
+        found = given.contiguous()
+        distributed.all_reduce(found)
+        return found
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient
+
+
+class _Shared(torch.autograd.Function):  # type: ignore[misc]
+    """What all ranks use: its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(context: Any, given: torch.Tensor) -> torch.Tensor:
+        return given
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        found = gradient.contiguous()
+        distributed.all_reduce(found)
+        return found
+
+
+class Divided(nn.Module):  # type: ignore[misc]
+    """A layer beside a residual, of which each rank computes a part.
+
+    Args:
+        width: features.
+        tensor: number of ranks.
+    """
+
+    def __init__(self, width: int, tensor: int) -> None:
+        super().__init__()
+        self.tensor, self.norm = tensor, nn.LayerNorm(width)
+
+    def forward(self, given: torch.Tensor) -> torch.Tensor:
+        """The layer of the normalised input, and the input."""
+        found = self.norm(given)
+        if self.tensor == 1:
+            return given + self.part(found)
+        return given + _AddedUp.apply(self.part(_Shared.apply(found)))
+
+    def part(self, given: torch.Tensor) -> torch.Tensor:
+        """What this rank computes."""
+        raise NotImplementedError
+
+
+class FeedForward(Divided):
+    """Two linear layers, the first of four times the width."""
+
+    def __init__(self, width: int, tensor: int) -> None:
+        super().__init__(width, tensor)
+        self.up, self.down = nn.Linear(width, 4 * width // tensor), nn.Linear(4 * width // tensor, width)
+
+    def part(self, given: torch.Tensor) -> torch.Tensor:
+        """What the inner features of this rank give."""
+        return self.down(nn.functional.gelu(self.up(given)))
+
+
+class Attention(Divided):
+    """Attention of some heads."""
+
+    def __init__(self, width: int, tensor: int) -> None:
+        super().__init__(width, tensor)
+        self.projections = nn.ModuleList(nn.Linear(width, width // tensor) for _ in range(3))
+        self.out = nn.Linear(width // tensor, width)
+
+    def part(self, given: torch.Tensor) -> torch.Tensor:
+        """What the heads of this rank give."""
+        heads = (
+            each(given).unflatten(-1, (HEADS // self.tensor, -1)).transpose(1, 2) for each in self.projections
+        )
+        return self.out(nn.functional.scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
+
+
+def divided_transformer(shape: Shape) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """A small language model whose layers can be divided over ranks."""
+    layers = [
+        kind(shape.width, shape.tensor) for _ in range(shape.layers) for kind in (Attention, FeedForward)
+    ]
+    head = nn.Linear(shape.width, VOCABULARY)
+    model = nn.Sequential(nn.Embedding(VOCABULARY, shape.width), *layers, head, nn.Flatten(0, 1))
+    tokens = torch.randint(VOCABULARY, (shape.batch, TOKENS))
+    return model, tokens, torch.randint(VOCABULARY, (shape.batch * TOKENS,))
+
+
+def divided_mlp(shape: Shape) -> tuple[nn.Module, torch.Tensor, torch.Tensor]:
+    """Residual pairs of linear layers that can be divided over ranks."""
+    layers = [FeedForward(shape.width, shape.tensor) for _ in range(shape.layers)]
+    model = nn.Sequential(nn.Linear(96, shape.width), *layers, nn.Linear(shape.width, CLASSES))
+    return model, torch.randn(shape.batch, 96), torch.randint(CLASSES, (shape.batch,))
+
+
 _TRANSFORMER = Shape(transformer, batch=8, layers=4, width=128)
 _MLP = Shape(mlp, batch=32, layers=4, width=384)
 _CNN = Shape(cnn, batch=8, layers=4, width=32)
@@ -113,6 +221,11 @@ def _changed(shape: Shape, **other: int) -> Shape:
 
 def _on_two(shape: Shape) -> Shape:
     return replace(shape, ranks=RANKS)
+
+
+def _divided(shape: Shape) -> Shape:
+    """The pair of a program on one rank, and divided over two."""
+    return replace(shape, change=f"tensor 1->{RANKS}", other=(("tensor", RANKS),), ranks=RANKS)
 
 
 SHAPES: dict[str, Shape] = {
@@ -134,6 +247,9 @@ SHAPES: dict[str, Shape] = {
     "ddp_mlp_hidden": _on_two(_changed(_MLP, width=768)),
     "ddp_transformer_batch": _on_two(_changed(_TRANSFORMER, batch=16)),
     "ddp_transformer_layers": _on_two(_changed(_TRANSFORMER, layers=8)),
+    "tensor_mlp": _divided(Shape(divided_mlp, batch=128, layers=4, width=384)),
+    "tensor_transformer": _divided(Shape(divided_transformer, batch=8, layers=4, width=128)),
+    "tensor_transformer_wide": _divided(Shape(divided_transformer, batch=8, layers=4, width=256)),
 }
 
 
@@ -141,7 +257,7 @@ def training(shape: Shape) -> Callable[[], None]:
     """Make the step of a training loop."""
     torch.manual_seed(0)
     model, given, wanted = shape.program(shape)
-    if shape.ranks > 1:
+    if shape.ranks > 1 and not shape.divides:
         model = DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
@@ -183,20 +299,48 @@ def _rank_of_two(rank: int, name: str, wanted: list[tuple[bool, Path]], store: P
 def _capture(shape: Shape, wanted: list[tuple[bool, Path]], rank: int) -> None:
     torch.set_num_threads(1)
     for changed, folder in wanted:
-        step = training(shape.changed if changed else shape)
-        with tracebraid.capture(
-            folder, skip_first=SKIPPED, warmup=WARMUP, active=STEPS, check=False
-        ) as capture:
-            seconds = []
-            for _ in range(SKIPPED + WARMUP + STEPS):
-                start = time.thread_time()
-                step()
-                capture.step()
-                seconds.append(time.thread_time() - start)
-        # The last step holds the writing of the traces.
-        (folder / f"processor_{rank}.json").write_text(json.dumps(seconds[SKIPPED + WARMUP : -1]))
+        if shape.divides and changed:
+            network = _network()
+        if not shape.divides or changed or rank == 0:
+            _captured(training(shape.changed if changed else shape), folder, rank)
+        if shape.divides and changed and rank == 0:
+            (folder / "network.txt").write_text(network)
         if shape.ranks > 1:
             distributed.barrier()
+
+
+def _captured(step: Callable[[], None], folder: Path, rank: int) -> None:
+    with tracebraid.capture(folder, skip_first=SKIPPED, warmup=WARMUP, active=STEPS, check=False) as capture:
+        seconds = []
+        for _ in range(SKIPPED + WARMUP + STEPS):
+            start = time.thread_time()
+            step()
+            capture.step()
+            seconds.append(time.thread_time() - start)
+    # The last step holds the writing of the traces.
+    (folder / f"processor_{rank}.json").write_text(json.dumps(seconds[SKIPPED + WARMUP : -1]))
+
+
+def _network() -> str:
+    """Bandwidth and latency of all-reduces between products, as `--change` takes them."""
+    found = []
+    for size in PING_ELEMENTS:
+        given, factor = torch.randn(size), torch.randn(256, 256)
+        times = []
+        for communicates in (True, False) * PING_ROUNDS:
+            distributed.barrier()
+            start = time.perf_counter()
+            for _ in range(PINGS):
+                for _ in range(3):
+                    factor @ factor
+                if communicates:
+                    distributed.all_reduce(given)
+            times.append((time.perf_counter() - start) / PINGS)
+        found.append(min(times[2::2]) - min(times[3::2]))
+    # Two ranks send half of the data in each of two turns.
+    sizes = [4 * size for size in PING_ELEMENTS]
+    seconds_per_byte, seconds = np.polyfit(sizes, found, 1)
+    return f"{1 / max(seconds_per_byte, 1e-12) / 1e9:.6f}GB/s,{max(seconds, 0.0) / 2 * 1e6:.3f}us"
 
 
 if __name__ == "__main__":

@@ -86,7 +86,9 @@ def _captured(name: str, folder: Path, rounds: int) -> None:
 def _measured(name: str, folder: Path, number: int) -> tuple[float, float, float, float, float]:
     """Steps in ms: at the first shape, at the second as predicted, its interval, and as measured."""
     base, changed = (folder / f"{which}_{number}" for which in ("base", "changed"))
-    found = tracebraid.what_if(tracebraid.open(base), SHAPES[name].change)
+    network = changed / "network.txt"
+    given = f" network={network.read_text()}" if network.exists() else ""
+    found = tracebraid.what_if(tracebraid.open(base), SHAPES[name].change + given)
     rows = found.steps.filter(pl.col("rank").is_null())[1:]
     ratio = rows.select((pl.col("after_ns") / pl.col("before_ns")).median()).item()
     before, measured = (_step_ms(path, SHAPES[name].ranks) for path in (base, changed))

@@ -17,7 +17,7 @@ from tracebraid.model.export_format import ExportFormat
 from tracebraid.model.file_info import FileInfo
 from tracebraid.model.finding import Finding
 from tracebraid.model.finding_code import FindingCode, Severity
-from tracebraid.model.graph import Change, CriticalPath, Doubt, ReplayError, WhatIf, WhatIfNote, Where
+from tracebraid.model.graph import Change, CriticalPath, Doubt, ReplayError, Ring, WhatIf, WhatIfNote, Where
 from tracebraid.model.matching import ChosenIterations, Matched
 from tracebraid.model.packed import Packed
 from tracebraid.model.questions import Advice, Caution, CautionCode, Comparison
@@ -54,6 +54,7 @@ __all__ = [
     "Repair",
     "ReplayError",
     "Report",
+    "Ring",
     "Serving",
     "ServingNote",
     "ServingPolicy",

@@ -74,6 +74,18 @@ class Where(Struct, frozen=True):
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
+class Ring(Struct, frozen=True):
+    """A network on which collectives go round a ring of their ranks.
+
+    Args:
+        bytes_per_s: what a rank sends to the next, as it receives as much from the one before.
+        latency_ns: of a message.
+    """
+
+    bytes_per_s: float
+    latency_ns: float
+
+
 class Change(Struct, frozen=True):
     """A change: what is done, and to which activities.
 
@@ -84,6 +96,7 @@ class Change(Struct, frozen=True):
         where: which activities.
         factor: of `fuse`: duration of the fused kernel over the sum of those that it replaces; None: 1.
         before: of a change of a size (`layers 24->36`), the size that the traces show, where `value` is the new one.
+        network: of `data-parallel` and `tensor`: the network of their groups; None: as fast as the traces show.
     """
 
     verb: str
@@ -91,6 +104,7 @@ class Change(Struct, frozen=True):
     where: Where = field(default_factory=Where)
     factor: float | None = None
     before: float | None = None
+    network: Ring | None = None
 
 
 class ActivityKind(Enum):

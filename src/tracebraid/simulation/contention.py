@@ -159,8 +159,10 @@ def _excess(graph: DependencyGraph, times_ns: _Ints) -> _Floats:
     for name in host.drop_nulls().unique().sort().to_list():
         rows = np.flatnonzero((host == name).fill_null(value=False).to_numpy())
         most = max(cores[rank] for rank in ranks.gather(rows).unique().to_list())
-        total = _accumulated(starts[rows], ends[rows], most)
         activity = graph.edges.activity[own[rows]]
+        if graph.activities.select("rank", "lane")[pl.Series(activity)].n_unique() <= most:
+            continue
+        total = _accumulated(starts[rows], ends[rows], most)
         spent = total(ends[rows]) - total(starts[rows])
         weights = np.bincount(activity, graph.edges.work_ns[own[rows]], minlength=len(found))
         sums = np.bincount(activity, spent, minlength=len(found))
@@ -171,8 +173,7 @@ def _excess(graph: DependencyGraph, times_ns: _Ints) -> _Floats:
 def _accumulated(starts: _Ints, ends: _Ints, cores: int) -> Callable[[_Ints], _Floats]:
     """Threads per core beyond the first, summed over time up to a moment."""
     moments, number = np.unique(np.concatenate([starts, ends]), return_inverse=True)
-    change = np.zeros(len(moments))
-    np.add.at(change, number, np.repeat([1.0, -1.0], len(starts)))
+    change = np.bincount(number, np.repeat([1.0, -1.0], len(starts)))
     rate = np.maximum(np.cumsum(change)[:-1] / cores - 1.0, 0.0)
     # Times since the epoch have more digits than a float.
     total, since = np.concatenate([[0.0], np.cumsum(np.diff(moments) * rate)]), moments - moments[0]

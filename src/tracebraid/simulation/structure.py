@@ -80,10 +80,8 @@ class OuterOps(Struct, frozen=True, eq=False):
 
     def stretches(self, phase: Phase) -> list[slice]:
         """The stretches of a phase."""
-        starts = (
-            np.flatnonzero(np.r_[True, np.diff(self.stretch) != 0]) if len(self.stretch) else self.stretch
-        )
-        ends = np.r_[starts[1:], len(self.stretch)].astype(np.int64)
+        starts = np.flatnonzero(np.diff(self.stretch, prepend=-1))
+        ends = np.append(starts[1:], len(self.stretch))[: len(starts)]
         return [
             slice(int(start), int(end))
             for start, end in zip(starts, ends, strict=True)

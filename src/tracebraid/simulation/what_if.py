@@ -243,12 +243,14 @@ def _all_changed(
         if reshaped is not None:
             shapes[number] = reshaped
         own = np.flatnonzero(chosen)
+        # A change of shape may add activities.
+        there = own[own < graph.activities.height]
         rows.append(
             {
                 "change": text_of(change),
                 "activities": len(own),
-                "events": len(own) - graph.activities.get_column("event_id")[pl.Series(own)].null_count(),
-                "before_ns": int(work_of(graph)[own].sum()),
+                "events": len(there) - graph.activities.get_column("event_id")[pl.Series(there)].null_count(),
+                "before_ns": int(work_of(graph)[there].sum()),
                 "after_ns": int(work_of(after)[own].sum()),
             }
         )

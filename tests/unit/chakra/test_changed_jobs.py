@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -14,12 +15,15 @@ from tests.planted.synthetic import transformer
 from tracebraid.chakra import (
     ChakraHardware,
     ChakraOptions,
+    CollectiveSettings,
     Detail,
     Lanes,
     Parallelism,
 )
 from tracebraid.errors import ArgumentError
+from tracebraid.model.graph import Ring
 from tracebraid.results import Exported
+from tracebraid.simulation.changes.communication import ring_ns
 
 RANKS = 4
 PARAMETERS = ((512, 512), (256, 512), (1024, 512), (128, 128))
@@ -146,6 +150,24 @@ def test_stages_take_as_long_as_those_of_a_generated_job(stages: int, tmp_path: 
     passes_ns = ends_ns[1] - updates_ns[1]
     predicted_ns = passes_ns * (batches + stages - 1) / (batches * stages) + updates_ns[1] / stages
     assert ends_ns[stages] == pytest.approx(predicted_ns, rel=0.05)
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_divided_layers_take_as_long_as_those_of_a_generated_job(ranks: int, tmp_path: Path) -> None:
+    """Work by the number of ranks, and a ring for each all-reduce: as `tensor 2->N` predicts."""
+    works_ns, sums, ends_ns = {}, {}, {}
+    hardware = ChakraHardware(settings=CollectiveSettings(chunks=1, endpoint_delay_ns=0))
+    for count in (2, ranks):
+        out = tmp_path / str(count)
+        tracebraid.chakra.generate(transformer(Parallelism(tensor=count)), out)
+        ran = tracebraid.chakra.run(out, "ring,50GB/s,5us", hardware=hardware)
+        ends_ns[count] = ran.runs.get_column("end_ns").item()
+        nodes = tracebraid.chakra.read(out / "job.0.et").nodes
+        works_ns[count] = nodes.get_column("duration_ns").sum()
+        sums[count] = nodes.get_column("comm_size").drop_nulls().to_numpy().astype(np.float64)
+    assert sorted(sums[ranks]) == sorted(sums[2])
+    added_up_ns = ring_ns(Ring(50e9, 5_000), ranks, sums[2]).sum()
+    assert ends_ns[ranks] == pytest.approx(works_ns[2] * 2 / ranks + added_up_ns, rel=0.05)
 
 
 @pytest.mark.full

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import polars as pl
 import pytest
 
 import tracebraid
-from tests.planted import Scene, Thread, device_scene
+from tests.planted import PlannedJob, Scene, Thread, device_scene
 from tracebraid import dependency_graph
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.graph import ShapeBasis
@@ -22,6 +23,8 @@ from tracebraid.simulation.scaling import Amount, Call, Rates, amount_of, call_o
 from tracebraid.simulation.structure import Run, repeated_runs
 
 INPUT, CLASSES = 384, 12
+LATENCY_NS, BYTES_PER_NS = 5_000, 10
+NETWORK = "network=10GB/s,5us"
 EVALUATE = "autograd::engine::evaluate_function: "
 
 
@@ -39,11 +42,15 @@ class Program:
     micro_batches: int = 1
     backward: bool = True
     shapes: bool = True
+    tensor: int = 1
 
     @property
     def sizes(self) -> list[tuple[int, int]]:
-        """Inputs and outputs of each layer."""
-        return [(INPUT, self.width), *[(self.width, self.width)] * self.layers, (self.width, CLASSES)]
+        """Inputs and outputs of each layer: of pairs, outputs are divided, then inputs; the last layer is whole."""
+        whole = [(INPUT, self.width), *[(self.width, self.width)] * self.layers, (self.width, CLASSES)]
+        by_columns, by_rows = (1, self.tensor), (self.tensor, 1)
+        parts = [by_rows if number % 2 else by_columns for number in range(len(whole) - 1)] + [(1, 1)]
+        return [(given // a, found // b) for (given, found), (a, b) in zip(whole, parts, strict=True)]
 
     def graph(self) -> DependencyGraph:
         scene = Scene(devices=())
@@ -69,23 +76,34 @@ class Program:
         host.run(name, 2_000 + round(cost / 100), **given)
 
     def forward(self, host: Thread) -> None:
-        for given, found in self.sizes:
+        for number, (given, found) in enumerate(self.sizes):
             with host.op("aten::linear", 0, **self.dims([(self.batch, given), (found, given), (found,)])):
                 self.run(host, "aten::addmm", [(found,), (self.batch, given), (given, found), (), ()])
+                if number % 2:
+                    self.add_up(host, self.batch * found)
             self.run(host, "aten::gelu", [(self.batch, found)])
 
     def back(self, host: Thread) -> None:
         with host.op(f"{EVALUATE}MeanBackward0", 0):
             self.run(host, "aten::div", [(self.batch, CLASSES), ()])
-        for given, found in reversed(self.sizes):
+        for number, (given, found) in reversed(list(enumerate(self.sizes))):
             with host.op(f"{EVALUATE}GeluBackward0", 0):
                 self.run(host, "aten::gelu_backward", [(self.batch, found), (self.batch, found)])
             with host.op(f"{EVALUATE}AddmmBackward0", 0):
                 self.run(host, "aten::mm", [(self.batch, found), (found, given)])
+                if number % 2 == 0 and number < self.layers + 1:
+                    self.add_up(host, self.batch * given)
                 self.run(host, "aten::mm", [(found, self.batch), (self.batch, given)])
             for shape in ((found, given), (found,)):
                 with host.op(f"{EVALUATE}torch::autograd::AccumulateGrad", 500):
                     host.run("torch::autograd::AccumulateGrad", 1_000, **self.dims([shape]))
+
+    def add_up(self, host: Thread, elements: int) -> None:
+        """Wait for an all-reduce round a ring."""
+        if self.tensor > 1:
+            moved_ns = 4 * elements / self.tensor / BYTES_PER_NS
+            with host.annotation("all_reduce", round(2 * (self.tensor - 1) * (LATENCY_NS + moved_ns))):
+                pass
 
     def dims(self, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
         return {"dims": [list(each) for each in shapes]} if self.shapes else {}
@@ -107,6 +125,14 @@ def step_ns(program: Program) -> float:
         pytest.param(Program(backward=False), "layers 3->6", {"layers": 6}, id="layers of inference"),
         pytest.param(Program(backward=False), "scale-batch 4", {"batch": 256}, id="batch of inference"),
         pytest.param(Program(micro_batches=2), "layers 3->6", {"layers": 6}, id="layers of micro-batches"),
+        pytest.param(Program(), f"tensor 1->2 {NETWORK}", {"tensor": 2}, id="tensor"),
+        pytest.param(Program(), f"tensor 1->8 {NETWORK}", {"tensor": 8}, id="tensor over more"),
+        pytest.param(
+            Program(backward=False), f"tensor 1->2 {NETWORK}", {"tensor": 2}, id="tensor of inference"
+        ),
+        pytest.param(
+            Program(micro_batches=3), f"tensor 1->4 {NETWORK}", {"tensor": 4}, id="tensor of micro-batches"
+        ),
     ],
 )
 def test_a_prediction_is_the_step_at_the_other_shape(
@@ -169,6 +195,9 @@ def device_graph() -> DependencyGraph:
         pytest.param(Program(), "data-parallel 8->64", "gradients of all", id="no gradient collectives"),
         pytest.param(Program(), "pipeline 2->4", "1->N", id="stages that are not there"),
         pytest.param(Program(backward=False), "pipeline 1->4", "backward", id="pipeline of inference"),
+        pytest.param(Program(), "tensor 1->2", "give a network", id="tensor on an unknown network"),
+        pytest.param(Program(), f"tensor 1->3 {NETWORK}", "256 columns", id="parts of columns"),
+        pytest.param(Program(), "tensor 2->4", "give FROM as 1", id="no tensor parallelism"),
     ],
 )
 def test_too_little_evidence_is_an_error_that_says_what_is_missing(
@@ -176,6 +205,18 @@ def test_too_little_evidence_is_an_error_that_says_what_is_missing(
 ) -> None:
     with pytest.raises(ArgumentError, match=re.escape(says)):
         tracebraid.what_if(program.graph(), change)
+
+
+@pytest.mark.parametrize(
+    "change", ["scale-batch 2", "layers 2->4", "hidden 4->8", "pipeline 1->2", f"tensor 1->2 {NETWORK}"]
+)
+def test_shapes_of_fused_code_alone_are_too_little(change: str) -> None:
+    scene = Scene(devices=())
+    host = scene.thread()
+    with host.step(1, 0):
+        host.run("triton_poi_fused_gelu_0", 1_000, dims=[[64, 64]])
+    with pytest.raises(ArgumentError):
+        tracebraid.what_if(dependency_graph(scene.linked()), change)
 
 
 def test_rows_without_a_common_size_are_refused() -> None:
@@ -207,6 +248,11 @@ def test_rows_without_a_common_size_are_refused() -> None:
         "scale-batch -1",
         "scale-batch",
         "hidden 64->256 factor=2",
+        "hidden 64->256 network=50GB/s,5us",
+        "tensor 1->2 network=50GB/s",
+        "tensor 1->2 network=50GB,5us",
+        "tensor 1->2 network=0GB/s,5us",
+        "tensor 1->2 network=5us,50GB/s",
     ],
 )
 def test_malformed_sizes_are_errors(text: str) -> None:
@@ -215,7 +261,14 @@ def test_malformed_sizes_are_errors(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["layers 24->36", "scale-batch 2", "hidden 4096->5120", "data-parallel 8->64"]
+    "text",
+    [
+        "layers 24->36",
+        "scale-batch 2",
+        "hidden 4096->5120",
+        "data-parallel 8->64",
+        "tensor 1->8 network=50GB/s,5us",
+    ],
 )
 def test_sizes_are_written_as_they_are_read(text: str) -> None:
     assert text_of(change_of(text)) == text
@@ -234,6 +287,117 @@ def test_pipeline_stages_wait_for_each_other() -> None:
     for phase in ("forward passes", "backward passes"):
         assert rows[phase]["after_ns"] == pytest.approx(rows[phase]["before_ns"] * 7 / 16, rel=1e-3)
     assert rows["updates"]["after_ns"] == pytest.approx(rows["updates"]["before_ns"] / 4, rel=1e-3)
+
+
+WIDTH, ROWS = 256, 64
+
+
+def linear(host: Thread, given: int, found: int) -> None:
+    host.run("aten::addmm", 50_000, dims=[[found], [ROWS, given], [given, found], [], []])
+
+
+SDPA, FLASH = "aten::_scaled_dot_product_flash_attention_for_cpu", "aten::_flash_attention_forward"
+
+
+def attention_block(host: Thread, heads: int, attention: str, *, wide: bool) -> None:
+    """A block of a transformer: attention, and a feed-forward network whose gate meets its other half."""
+    for _ in range(3):
+        linear(host, WIDTH, WIDTH)
+    # Odd lengths of sequences are no heads.
+    size = (
+        [1, ROWS - 1, heads, WIDTH // heads] if attention == FLASH else [1, heads, ROWS - 1, WIDTH // heads]
+    )
+    host.run(attention, 40_000, dims=[size, size, size])
+    linear(host, WIDTH, WIDTH)
+    host.run("aten::add", 5_000, dims=[[ROWS, WIDTH], [ROWS, WIDTH], []])
+    inner = 4 * WIDTH
+    linear(host, WIDTH, inner)
+    if not wide:
+        host.run("triton_poi_fused_silu_0", 8_000, dims=[[ROWS, inner]])
+    if wide:
+        host.run("aten::silu", 8_000, dims=[[ROWS, inner]])
+        linear(host, WIDTH, inner)
+        host.run("aten::mul", 8_000, dims=[[ROWS, inner], [ROWS, inner]])
+    linear(host, inner, WIDTH)
+
+
+def attention_graph(heads: int, attention: str, *, wide: bool) -> DependencyGraph:
+    scene = Scene(devices=())
+    host = scene.thread()
+    with host.step(1, 0):
+        attention_block(host, heads, attention, wide=wide)
+        linear(host, WIDTH, 1000)
+    return dependency_graph(scene.linked())
+
+
+@pytest.mark.parametrize(("name", "wide"), [(SDPA, False), (FLASH, True)])
+def test_attention_and_gates_lie_in_pairs(name: str, wide: bool) -> None:
+    graph = attention_graph(8, name, wide=wide)
+    found = tracebraid.what_if(graph, f"tensor 1->4 {NETWORK}").shape_basis
+    rows = found.group_by("what").agg(pl.col("activities", "before_ns", "after_ns").sum())
+    by_class = {row["what"]: row for row in rows.iter_rows(named=True)}
+    attention = by_class[name]
+    assert attention["after_ns"] < 0.5 * attention["before_ns"]
+    # One behind the output of attention, one behind the feed-forward network; the head is whole.
+    size = 4 * ROWS * WIDTH
+    ring_ns = 2 * 3 * (LATENCY_NS + size / 4 / BYTES_PER_NS)
+    assert by_class["tensor all_reduce"]["activities"] == 2
+    assert by_class["tensor all_reduce"]["after_ns"] == pytest.approx(2 * ring_ns, rel=1e-3)
+    assert by_class["aten::add"]["after_ns"] == by_class["aten::add"]["before_ns"]
+
+
+def test_heads_are_not_split() -> None:
+    with pytest.raises(ArgumentError, match="4 heads"):
+        tracebraid.what_if(attention_graph(4, SDPA, wide=True), f"tensor 1->8 {NETWORK}")
+
+
+def test_groups_of_tensor_parallelism_get_other_ranks(tmp_path: Path) -> None:
+    job = PlannedJob(2, devices=[])
+    sizes = (ROWS * WIDTH, 4 * ROWS * WIDTH)
+    for number in range(4):
+        with job.step(number + 1):
+            for nelems in sizes:
+                for rank in range(2):
+                    linear(job.threads[rank], WIDTH, WIDTH // 2)
+                    job.threads[rank].run("aten::gelu", 10_000, dims=[[ROWS, WIDTH // 2]])
+                    linear(job.threads[rank], WIDTH // 2, WIDTH)
+                job.collective(nelems=nelems, transfer=10_000 + nelems // 10)
+    traces = tracebraid.open(job.write(tmp_path))
+    with pytest.raises(ArgumentError, match="group as FROM"):
+        tracebraid.what_if(traces, f"tensor 1->2 {NETWORK}")
+    found = tracebraid.what_if(traces, "tensor 2->8").shape_basis
+    rows = {row["what"]: row for row in found.iter_rows(named=True)}
+    # A ring of 8 has 7 links instead of 1, and each passes an eighth instead of a half.
+    expected_ns = 8 * sum(7 * 10_000 + nelems / 10 * (7 / 8) / (1 / 2) for nelems in sizes)
+    assert rows["all_reduce"]["after_ns"] == pytest.approx(expected_ns, rel=0.02)
+    assert rows["matrix products"]["after_ns"] < 0.5 * rows["matrix products"]["before_ns"]
+    assert "tensor all_reduce" not in rows
+
+
+def test_kernels_of_pairs_are_divided_and_wait_for_the_sum() -> None:
+    scene, host, stream = device_scene()
+    with host.step(1, 1_000):
+        for name, dims, kernel_ns in (
+            ("aten::mm", [[ROWS, WIDTH], [WIDTH, 4 * WIDTH]], 1_000_000),
+            ("aten::gelu", [[ROWS, 4 * WIDTH]], 1_000_000),
+            ("aten::mm", [[ROWS, 4 * WIDTH], [4 * WIDTH, WIDTH]], 1_000_000),
+            ("aten::add", [[ROWS, WIDTH], [ROWS, WIDTH]], 1_000_000),
+            ("aten::add", [[1], [1]], 2_000),
+        ):
+            with host.op(name, 1_000, dims=dims):
+                host.launch(stream, name, kernel_ns)
+        host.synchronize(stream)
+    graph = dependency_graph(scene.linked())
+    found = tracebraid.what_if(graph, "tensor 1->2 network=50GB/s,100us")
+    rows = {row["what"]: row for row in found.shape_basis.iter_rows(named=True)}
+    size = 4 * ROWS * WIDTH
+    assert rows["tensor all_reduce"]["after_ns"] == pytest.approx(2 * (100_000 + size / 2 / 50), abs=1)
+    assert rows["matrix products"]["after_ns"] == pytest.approx(1_000_000, rel=0.05)
+    # What comes behind waits for the sum.
+    assert found.before_ns - found.after_ns == sum(
+        row["before_ns"] - row["after_ns"] for row in rows.values()
+    )
+    assert rows["tensor all_reduce"]["low_ns"] < 0.75 * rows["tensor all_reduce"]["after_ns"]
 
 
 @pytest.mark.parametrize(
@@ -290,7 +454,9 @@ def test_damaged_shapes_are_no_error(shapes: str) -> None:
         ("hidden 32->64", {"matrix products": "fitted", "all_reduce": "fitted"}),
         ("layers 2->4", {"forward block": "repeated", "backward block": "repeated"}),
         ("data-parallel 2->8", {"all_reduce": "fitted"}),
+        ("data-parallel 2->8 network=1GB/s,1ms", {"all_reduce": "given"}),
         ("pipeline 1->2", {"updates": "scaled"}),
+        ("tensor 1->2", {"all_reduce": "fitted", "tensor all_reduce": "fitted"}),
     ],
 )
 def test_a_captured_job_of_two_ranks_changes_its_shape(change: str, basis: dict[str, str]) -> None:

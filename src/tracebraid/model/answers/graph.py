@@ -354,6 +354,8 @@ class ShapeBasis(Enum):
     """In proportion to FLOPs or bytes, beyond the overhead that the smallest ops have: the trace has too few shapes."""
     REPEATED = "repeated"
     """As much as one more, or one less, of what the trace repeats."""
+    GIVEN = "given"
+    """From the network that the change names."""
     UNCHANGED = "unchanged"
     """It does not depend on the shape."""
 

@@ -462,7 +462,7 @@ def changed(graph: DependencyGraph, change: Change, end: IntervalEnd | None = No
     named = verb_named(change.verb)
     if named.on is On.SHAPES:
         sizes = [size for size in (change.before, change.value) if size is not None]
-        reshaped: Reshaped = named.apply(graph, *sizes)
+        reshaped: Reshaped = named.apply(graph, *sizes, *([change.network] if named.network else []))
         return Changed(reshaped.at(end), reshaped.chosen, reshaped)
     chosen = selected(graph, change.where)
     if named.on is not On.ALL:

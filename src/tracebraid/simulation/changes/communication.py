@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tracebraid.errors import ArgumentError
 from tracebraid.graph.latencies import communication_latency
 from tracebraid.model.collectives import CollectiveType
-from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Residual
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Residual, Ring
 from tracebraid.simulation.changes.verbs import On, Value, verb
 
 _Ints = NDArray[np.int64]
@@ -127,6 +127,7 @@ class Costs(Struct, frozen=True, eq=False):
         size_ns: of each, what its size takes by the fitted line; 0 if that is unknown.
         known: whether alpha is known from a fit of its group and type; else it is 0.
         size: ranks of the group; 0: unknown.
+        size_bytes: bytes that it moves; 0: unknown.
         type: `CollectiveType` of each.
     """
 
@@ -135,6 +136,7 @@ class Costs(Struct, frozen=True, eq=False):
     size_ns: NDArray[np.float64]
     known: _Bools
     size: _Ints
+    size_bytes: _Floats
     type: pl.Series
 
 
@@ -161,6 +163,7 @@ def communication_costs(graph: DependencyGraph, chosen: _Bools) -> Costs:
         rows.select((pl.col("size_bytes") * pl.col("ns_per_byte")).fill_null(0.0)).to_series().to_numpy(),
         alpha.is_not_null().to_numpy(),
         rows.get_column("group_size").fill_null(0).to_numpy(),
+        rows.get_column("size_bytes").fill_null(0).cast(pl.Float64).to_numpy(),
         rows.get_column("type"),
     )
 
@@ -214,6 +217,26 @@ def ring_factors(costs: Costs, ranks: float) -> tuple[_Floats, _Floats]:
     of_alpha = np.where(applies, (ranks - 1) / (size - 1), 1.0)
     of_size = np.where(applies & ring, ((ranks - 1) / ranks) / ((size - 1) / size), 1.0)
     return of_alpha, of_size
+
+
+def ring_ns(network: Ring, ranks: float, size_bytes: _Floats, turns: float | _Floats = 2.0) -> _Floats:
+    """Time of collectives of N ranks round a ring: in each turn all data, in N parts, passes N - 1 links.
+
+    An all-reduce takes two turns, of which the first reduces; others take one.
+    """
+    found: _Floats = (
+        turns * (ranks - 1) * (network.latency_ns + 1e9 * size_bytes / ranks / network.bytes_per_s)
+    )
+    return found
+
+
+def collective_ns(costs: Costs, network: Ring, ranks: int) -> _Floats:
+    """Time of each transfer on a network, if its group had N ranks; a broadcast or reduce passes all links at once."""
+    turns = np.where(costs.type == CollectiveType.ALL_REDUCE.value, 2.0, 1.0)
+    pipelined = costs.type.is_in([kind.value for kind in _PIPELINED]).fill_null(value=False).to_numpy()
+    on_ring = ring_ns(network, ranks, costs.size_bytes, turns)
+    whole = (ranks - 1) * network.latency_ns + 1e9 * costs.size_bytes / network.bytes_per_s
+    return np.where(pipelined, whole, on_ring)
 
 
 def _recosted(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.graph import ShapeBasis
 from tracebraid.model.collectives import BETWEEN_TWO
-from tracebraid.model.graph import DependencyGraph
-from tracebraid.simulation.changes.communication import communication_costs, ring_factors
+from tracebraid.model.graph import DependencyGraph, Ring
+from tracebraid.simulation.changes.communication import collective_ns, communication_costs, ring_factors
 from tracebraid.simulation.changes.layers import has_products
 from tracebraid.simulation.changes.reshaping import (
     Range,
@@ -24,36 +25,52 @@ from tracebraid.simulation.changes.verbs import On, Value, verb
 from tracebraid.simulation.scaling import doubtful
 from tracebraid.simulation.structure import Phase, Structure, counts_text
 
+_Bools = NDArray[np.bool_]
 
-@verb("data-parallel", Value.SIZES, on=On.SHAPES)
-def with_replicas(graph: DependencyGraph, before: float, after: float) -> Reshaped:
+
+@verb("data-parallel", Value.SIZES, on=On.SHAPES, network=True)
+def with_replicas(graph: DependencyGraph, before: float, after: float, network: Ring | None) -> Reshaped:
     """Change the number of replicas: collectives of gradients and parameters have so many ranks.
 
-    Ring formulas, as of `ranks`, at the fitted latency and bandwidth: the network stays as fast, each replica keeps its
-    batch, and added ones are as fast as the others. Refused without a fit, or if no group of FROM ranks has gradients.
+    Ring formulas, as of `ranks`, at the fitted latency and bandwidth, or on `network=50GB/s,5us`; each replica keeps
+    its batch, and added ones are as fast as the others. Refused without either, or if no group of FROM ranks has
+    gradients.
     """
     shaping = Reshaping.of(graph)
-    members = gradient_members(shaping.structure)
-    if not members.any():
+    own = gradient_members(shaping.structure)
+    if not own.any():
         raise ArgumentError(
             "data-parallel: no collectives carry the gradients of all parameters; a job of one replica does not show "
             "how fast its network is"
         )
-    costs = communication_costs(graph, members)
-    sizes = costs.size.tolist()
-    if int(before) not in sizes:
+    over_ranks(shaping, "data-parallel", own, (int(before), int(after)), network)
+    return shaping.finished({}, 1.0)
+
+
+def over_ranks(
+    shaping: Reshaping, verb: str, chosen: _Bools, ranks: tuple[int, int], network: Ring | None
+) -> None:
+    """Give the groups of some collectives that have so many ranks another number of them."""
+    before, after = ranks
+    if not chosen.any():
+        raise ArgumentError(f"{verb}: no collectives carry activations; give FROM as 1")
+    costs = communication_costs(shaping.graph, chosen)
+    own = costs.size == before
+    if not own.any():
         raise ArgumentError(
-            f"data-parallel: no collective of gradients has {before:g} ranks; their groups have {counts_text(sizes)}"
+            f"{verb}: no such collective has {before} ranks; their groups have {counts_text(costs.size.tolist())}"
         )
-    own = costs.size == int(before)
+    if network is not None:
+        shaping.retime_transfers(costs, own, collective_ns(costs, network, after))
+        return
     if not costs.known[own].all():
         raise ArgumentError(
-            "data-parallel: the latency of gradient collectives is not known, which grows with the ranks: a fit needs "
-            "collectives of their group and type in several sizes, see tracebraid analyze collective-fit"
+            f"{verb}: the latency of its collectives is not known, which grows with the ranks: a fit needs collectives "
+            "of their group and type in several sizes, see tracebraid analyze collective-fit; or give a network, such "
+            "as network=50GB/s,5us"
         )
     of_alpha, of_size = ring_factors(costs, after)
     shaping.scale_transfers(costs, np.where(own, of_alpha, 1.0), np.where(own, of_size, 1.0))
-    return shaping.finished({}, 1.0)
 
 
 @verb(

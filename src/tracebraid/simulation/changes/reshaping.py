@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.efficiency.rules import rule_of
 from tracebraid.errors import ArgumentError
+from tracebraid.graph.latest_edges import edge_list, with_activities, with_edges, without_edges
 from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.answers.graph import SHAPE_BASIS, ShapeBasis
 from tracebraid.model.collectives import CollectiveType
-from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Point, Residual
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, EdgeList, Point, Residual, moment
 from tracebraid.simulation.changes.communication import (
     Costs,
     communication_costs,
@@ -75,6 +76,76 @@ class Reshaped(Struct, frozen=True, eq=False):
         return with_work(self.graph, self.low_ns if end is IntervalEnd.LOW else self.high_ns)
 
 
+class NewCollectives(Struct, frozen=True, eq=False):
+    """Collectives that the traces lack, each behind an op, which what comes next waits for.
+
+    Args:
+        behind: row of the op; where a device does its work, that of the op's last work there counts.
+        type: of all.
+        name: of all.
+        size_bytes: of each.
+        basis: of their times.
+        time_ns: three rows: predicted, low and high.
+    """
+
+    behind: _Ints
+    type: CollectiveType
+    name: str
+    size_bytes: _Ints
+    basis: ShapeBasis
+    time_ns: _Floats
+
+    def rows(self, first: int) -> pl.DataFrame:
+        """What each costs, as rows of a `Reshaping`; the first is the activity of this number."""
+        after, low, high = whole_ns(self.time_ns)
+        columns = {"after_ns": after, "low_ns": low, "high_ns": high}
+        return pl.DataFrame(
+            {
+                "activity": first + np.arange(len(after), dtype=np.int32),
+                "before_ns": np.zeros(len(after), dtype=np.int64),
+                **columns,
+            }
+        ).with_columns(what=pl.lit(self.name), basis=pl.lit(self.basis.value))
+
+
+def _with_collectives(graph: DependencyGraph, added: NewCollectives, time_ns: _Floats) -> DependencyGraph:
+    """What waits for the end of the ops waits for that of the collectives instead."""
+    ends = graph.moment_of[_last_work(graph, added.behind), Point.END].astype(np.int64)
+    own = graph.activities[graph.moments.activity[ends]]
+    rows = own.select(
+        "rank", "stream", "lane", "step", pl.col("end_ns").alias("start_ns"), "end_ns"
+    ).with_columns(
+        name=pl.lit(added.name),
+        kind=pl.lit(ActivityKind.COMMUNICATION.value),
+        type=pl.lit(added.type.value),
+        size_bytes=pl.Series(added.size_bytes),
+    )
+    number = np.full(len(graph.moments), -1)
+    number[ends] = np.arange(len(ends))
+    starts = len(graph.moments) + moment(np.arange(len(ends), dtype=np.int64), 0)
+    leaving = number[graph.edges.before] >= 0
+    moved = edge_list(graph)[leaving]
+    moved.before[:] = starts[number[moved.before]] + 1
+    activity = graph.activities.height + np.arange(len(ends))
+    edges = EdgeList.joined(
+        [
+            moved,
+            EdgeList.of(ends, starts, EdgeKind.THREAD, activity),
+            EdgeList.of(starts, starts + 1, EdgeKind.TRANSFER, activity, whole_ns(time_ns)),
+        ]
+    )
+    return with_edges(with_activities(without_edges(graph, leaving), rows), edges)
+
+
+def _last_work(graph: DependencyGraph, ops: _Ints) -> _Ints:
+    """The last device work of each op; without any, the op itself."""
+    work = np.flatnonzero(graph.activities.get_column("stream").is_not_null().to_numpy())
+    work = work[np.argsort(graph.moments.time_ns[graph.moment_of[work, Point.END]], kind="stable")]
+    last = np.arange(graph.activities.height)
+    last[graph.ops_around(work)] = work
+    return last[ops]
+
+
 @dataclass(eq=False)
 class Reshaping:
     """Collects factors of work of a graph; of each edge at most once."""
@@ -123,11 +194,13 @@ class Reshaping:
         }
         self.rows.append(own.with_columns(**columns))
 
-    def scale_ops(self, after: Callable[[Call, bool], Amount]) -> None:
-        """Scale ops by their amounts at the new shape: of an op, and whether it updates parameters."""
+    def scale_ops(self, after: Callable[[Call, int], Amount], part: _Ints | None = None) -> None:
+        """Scale ops by their amounts at the new shape, which the op and its part tell; 1: it updates parameters."""
         structure, graph = self.structure, self.graph
         works = work_activities(structure)
-        key = np.where(works, 2 * structure.call + structure.in_update, -1)
+        part = structure.in_update.astype(np.int64) if part is None else part
+        parts = int(part.max(initial=0)) + 1
+        key = np.where(works, parts * structure.call + part, -1)
         amounts = [amount_of(call) for call in structure.calls]
         times = _median_times(structure, works)
         rates = Rates.of(
@@ -139,22 +212,20 @@ class Reshaping:
             on_device=graph.activities.get_column("stream").is_not_null().any(),
         )
         keys = np.unique(key[key >= 0])
-        every = np.where(
-            structure.is_op & (structure.call >= 0), 2 * structure.call + structure.in_update, -1
-        )
+        every = np.where(structure.is_op & (structure.call >= 0), parts * structure.call + part, -1)
         becomes = {
-            number: after(structure.calls[number // 2], bool(number % 2))
+            number: after(structure.calls[number // parts], number % parts)
             for number in np.union1d(keys, every[every >= 0]).tolist()
         }
         self._scale_amounts(
-            every, {number: _ratio(amounts[number // 2], becomes[number]) for number in becomes}
+            every, {number: _ratio(amounts[number // parts], becomes[number]) for number in becomes}
         )
         found = [
             rates.scaled(
-                structure.calls[number // 2],
-                amounts[number // 2],
+                structure.calls[number // parts],
+                amounts[number // parts],
                 becomes[number],
-                float(times[number // 2]),
+                float(times[number // parts]),
             )
             for number in keys.tolist()
         ]
@@ -162,7 +233,7 @@ class Reshaping:
         at = np.searchsorted(keys, key[graph.edges.activity[own]])
         factors = np.array([(each.factor, each.low, each.high) for each in found]).reshape(-1, 3)
         what = pl.Series(
-            [class_of(structure.calls[number // 2]) for number in keys.tolist()], dtype=pl.String
+            [class_of(structure.calls[number // parts]) for number in keys.tolist()], dtype=pl.String
         )
         basis = pl.Series([each.basis.value for each in found], dtype=pl.String)
         if len(own):
@@ -202,15 +273,35 @@ class Reshaping:
             pl.Series(basis, dtype=pl.String),
         )
 
-    def finished(self, of_parameters: Mapping[int, float], of_activations: float) -> Reshaped:
+    def retime_transfers(self, costs: Costs, chosen: _Bools, time_ns: _Floats) -> None:
+        """Give some transfers the time that they take on a network."""
+        edges = costs.edges[chosen]
+        factor = time_ns[chosen] / self.graph.edges.work_ns[edges]
+        ends = np.array([1.0, 1.0 - RING_DOUBT, 1.0 + RING_DOUBT])
+        what = costs.type.cast(pl.String).fill_null("communication").filter(pl.Series(chosen))
+        self.scale(edges, factor[:, None] * ends, what, ShapeBasis.GIVEN.value)
+
+    def finished(
+        self,
+        of_parameters: Mapping[int, float],
+        of_activations: float,
+        added: NewCollectives | None = None,
+    ) -> Reshaped:
         """The graph with all of it; see `Reshaped` for the sizes."""
         edges, moments = self.graph.edges, self.graph.moments
         work = [whole_ns(edges.work_ns * column) for column in self.factors.T]
         residual = whole_ns(moments.residual_ns * self.residual)
-        graph = replace(with_work(self.graph, work[0]), moments=replace(moments, residual_ns=residual))
+        quiet = replace(self.graph, moments=replace(moments, residual_ns=residual))
+        found = [with_work(quiet, each) for each in work]
         chosen = np.zeros(self.graph.activities.height, dtype=np.bool_)
         changed = (self.factors != 1.0).any(axis=1) & is_work(self.graph)
         chosen[edges.activity[changed]] = True
+        if added is not None:
+            found = [
+                _with_collectives(each, added, time) for each, time in zip(found, added.time_ns, strict=True)
+            ]
+            self.rows.append(added.rows(self.graph.activities.height))
+            chosen = np.r_[chosen, np.ones(len(added.behind), dtype=np.bool_)]
         table = SHAPE_BASIS.empty()
         if self.rows:
             sums = (
@@ -221,12 +312,14 @@ class Reshaping:
                     pl.col("before_ns", "after_ns", "low_ns", "high_ns").sum(),
                 )
             )
+            most = pl.max_horizontal("before_ns", "after_ns")
             sums = sums.with_columns(change=pl.lit(None, dtype=pl.String))
-            table = SHAPE_BASIS.conform(sums.sort("before_ns", descending=True, maintain_order=True))
+            table = SHAPE_BASIS.conform(sums.sort(most, descending=True, maintain_order=True))
+        graph, low, high = found
         return Reshaped(
             graph,
-            work[1],
-            work[2],
+            low.edges.work_ns,
+            high.edges.work_ns,
             chosen,
             table,
             of_parameters,
@@ -280,7 +373,9 @@ def _median_times(structure: Structure, works: _Bools) -> _Floats:
     return found
 
 
-_SMALL_BYTES = 4096
+RING_DOUBT = 0.25
+"""Half width of the interval of collectives that a formula gives, as a share of their time: chosen, not measured."""
+SMALL_BYTES = 4096
 """Collectives up to this size hold no activations, but losses, counts and flags."""
 _OF_GRADIENTS = tuple(
     each.value
@@ -341,7 +436,7 @@ def scale_collectives(shaping: Reshaping, of_gradients: Mapping[int, float], of_
     """
     structure, table = shaping.structure, shaping.graph.activities
     gradients = gradient_members(structure)
-    large = (table.get_column("size_bytes") > _SMALL_BYTES).fill_null(value=True).to_numpy()
+    large = (table.get_column("size_bytes") > SMALL_BYTES).fill_null(value=True).to_numpy()
     ratio = np.where(members(structure) & ~gradients & large, of_others, 1.0)
     rank = table.get_column("rank").fill_null(-1).to_numpy()
     for own, factor in of_gradients.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 
 import numpy as np
@@ -257,7 +257,7 @@ def with_hidden(graph: DependencyGraph, before: float, after: float) -> Reshaped
     shaping = Reshaping.of(graph)
     structure = shaping.structure
     width = _width_of(structure, int(before), int(after))
-    shaping.scale_ops(lambda call, update: _with_width(structure, call, width, update))
+    shaping.scale_ops(lambda call, update: _with_width(structure, call, width, bool(update)))
     ratio = {
         rank: numel_of(map(width.of_weight, shapes)) / numel_of(shapes)
         for rank, shapes in structure.parameters.items()
@@ -294,9 +294,15 @@ def _call_with_width(structure: Structure, call: Call, width: Width, update: boo
     pair = {"kn": (found.k, found.n), "mn": (found.m, found.n), "mk": (found.m, found.k)}[found.weight]
     sizes = {"m": found.m, "k": found.k, "n": found.n}
     sizes |= zip(found.weight, width.of_weight(pair), strict=True)
+    other = with_sizes(call, sizes)
+    if _FACTORS[call.op][0] == 1 and isinstance(other.inputs[0], tuple) and not is_list(other.inputs[0]):
+        return Call(call.op, (width.of_weight(other.inputs[0]), *other.inputs[1:]))
+    return other
+
+
+def with_sizes(call: Call, sizes: Mapping[str, int]) -> Call:
+    """A product of two matrices, (m, k) x (k, n), with other sizes; what is added to it stays."""
     inputs = list(call.inputs)
     first, second = _FACTORS[call.op]
     inputs[first], inputs[second] = (sizes["m"], sizes["k"]), (sizes["k"], sizes["n"])
-    if first == 1 and isinstance(inputs[0], tuple) and not is_list(inputs[0]):
-        inputs[0] = width.of_weight(inputs[0])
     return Call(call.op, tuple(inputs))

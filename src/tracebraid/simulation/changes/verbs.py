@@ -8,14 +8,16 @@ import shlex
 from collections.abc import Callable, Mapping
 from enum import Enum
 from functools import cache
+from math import inf
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.amounts import BYTE_UNITS, NUMBER_AND_UNIT, TIME_UNITS_NS
 from tracebraid.model.declared import declared
-from tracebraid.model.graph import Change, Where
+from tracebraid.model.graph import Change, Ring, Where
 from tracebraid.simulation import changes
 
 
@@ -62,12 +64,13 @@ class Verb(Struct, frozen=True):
         name: first word of its changes.
         value: value that it takes; None: none.
         apply: takes a graph, the mask of selected activities, the value, and the factor if one is given; returns the
-            changed graph. Of a change of shape, the graph, the size before if it takes one, and the value; returns
-            a `Reshaped`.
+            changed graph. Of a change of shape, the graph, the size before if it takes one, the value, and the network
+            if it takes one; returns a `Reshaped`.
         default: its value if none is given; None: it must be given.
         from_zero: whether its value may be 0.
         on: activities that it changes.
         factor: whether it takes `factor=`.
+        network: whether it takes `network=`.
         error: standard deviation of gains of such changes around the predicted, as a share of the predicted. Chosen so
             that intervals hold on the development half of `benchmarks/whatif_pairs`; not measured by kind of change.
         unexported: why a job after it cannot be exported to simulators; empty: it can.
@@ -80,6 +83,7 @@ class Verb(Struct, frozen=True):
     from_zero: bool
     on: On
     factor: bool
+    network: bool
     error: float
     unexported: str
 
@@ -91,6 +95,7 @@ class Verb(Struct, frozen=True):
             self.name,
             metavar if self.default is None else f"[{metavar}]",
             "[factor=F]" if self.factor else "",
+            "[network=BANDWIDTH,LATENCY]" if self.network else "",
         )
         return " ".join(filter(None, parts))
 
@@ -114,11 +119,12 @@ def verb(
     from_zero: bool = False,
     on: On = On.ALL,
     factor: bool = False,
+    network: bool = False,
     error: float = 0.15,
     unexported: str = "",
 ) -> Callable[[Callable[..., Any]], Verb]:
     """Declare a verb above the function that applies it: see `Verb`."""
-    return lambda apply: Verb(name, value, apply, default, from_zero, on, factor, error, unexported)
+    return lambda apply: Verb(name, value, apply, default, from_zero, on, factor, network, error, unexported)
 
 
 @cache
@@ -158,7 +164,7 @@ def change_of(text: str) -> Change:
         if match[1] in keys:
             raise ArgumentError(f"{text}: {match[1]}= is given twice; give a list: {match[1]}=A,B")
         keys[match[1]] = match[2]
-    factor = keys.pop("factor", None)
+    factor, network = keys.pop("factor", None), keys.pop("network", None)
     unknown = [key for key in keys if key not in _KEYS]
     if unknown:
         raise ArgumentError(f"{text}: there is no key {unknown[0]}; there are {', '.join(_KEYS)}")
@@ -172,7 +178,8 @@ def change_of(text: str) -> Change:
     elif values and named.value is not None:
         value = _number(text, values[0], named.value)
     share = None if factor is None else _number(text, factor, Value.FACTOR)
-    return checked(Change(named.name, value, Where(**keys), share, before))
+    links = None if network is None else _network(text, network)
+    return checked(Change(named.name, value, Where(**keys), share, before, links))
 
 
 def text_of(change: Change) -> str:
@@ -182,8 +189,9 @@ def text_of(change: Change) -> str:
     if value and kind is not None and change.before is not None:
         value = [f"{kind.text(change.before)}->{value[0]}"]
     factor = [] if change.factor is None else [f"factor={change.factor:.15g}"]
+    network = [] if change.network is None else [f"network={_network_text(change.network)}"]
     where = [f"{key}={_quoted(value)}" for key, value in change.where.given.items()]
-    return " ".join([change.verb, *value, *factor, *where])
+    return " ".join([change.verb, *value, *factor, *network, *where])
 
 
 def checked(change: Change) -> Change:
@@ -201,6 +209,9 @@ def checked(change: Change) -> Change:
     if change.factor is not None and not named.factor:
         others = ", ".join(each.name for each in verbs().values() if each.factor)
         raise ArgumentError(f"{named.name} does not accept factor=; these do: {others}")
+    if change.network is not None and not named.network:
+        others = ", ".join(each.name for each in verbs().values() if each.network)
+        raise ArgumentError(f"{named.name} does not accept network=; these do: {others}")
     for number in (value, change.factor, change.before):
         low_enough = named.from_zero or number is change.factor
         if number is not None and not (0 < number < float("inf") or (number == 0 and low_enough)):
@@ -208,7 +219,10 @@ def checked(change: Change) -> Change:
     counts = (value, change.before) if named.value in (Value.COUNT, Value.STREAM, Value.SIZES) else ()
     if not all(number is None or _is_count(number) for number in counts):
         raise ArgumentError(f"{text_of(change)}: {named.name} takes whole numbers up to {_MOST_COUNT:,}")
-    return Change(change.verb, value, change.where, change.factor, change.before)
+    links = change.network
+    if links is not None and not (0 <= links.latency_ns < inf and 0 < links.bytes_per_s < inf):
+        raise ArgumentError(f"{text_of(change)}: a network needs a bandwidth above 0, and a latency")
+    return replace(change, value=value)
 
 
 def _is_count(value: float) -> bool:
@@ -220,6 +234,17 @@ def _sizes(text: str, word: str) -> tuple[float, float]:
     if not arrow:
         raise ArgumentError(f"{text}: {word} is not {Value.SIZES.example}")
     return _number(text, before, Value.SIZES), _number(text, after, Value.SIZES)
+
+
+def _network(text: str, word: str) -> Ring:
+    bandwidth, _, latency = word.partition(",")
+    if not bandwidth.endswith("/s") or not latency:
+        raise ArgumentError(f"{text}: network={word} is not a bandwidth and a latency, such as 50GB/s,5us")
+    return Ring(_number(text, bandwidth.removesuffix("/s"), Value.SIZE), _number(text, latency, Value.TIME))
+
+
+def _network_text(network: Ring) -> str:
+    return f"{Value.SIZE.text(network.bytes_per_s)}/s,{Value.TIME.text(network.latency_ns)}"
 
 
 def _words(text: str) -> list[str]:
