@@ -25,6 +25,7 @@ from tracebraid.analysis.antipatterns.ranking import DEFAULT_MIN_SAVING as DEFAU
 from tracebraid.analysis.antipatterns.ranking import (
     REMOVED,
     ProfilerCost,
+    counted_windows,
     estimated,
     min_saving_of,
     profiler_cost,
@@ -160,7 +161,7 @@ def rank_advice(linked: LinkedTrace, known: KnownDetectors) -> RankAdvice:
     """Data of a rank that is kept for advice."""
     found = _evidence(linked, known)
     found = replace(found, evidence=linked.compacted(found.evidence), windows=linked.compacted(found.windows))
-    cost, growth = profiler_cost(linked, found.windows), growth_by_step(linked)
+    cost, growth = profiler_cost(linked, counted_windows(found.windows)), growth_by_step(linked)
     peaks = known_peaks(linked)
     precisions = None if peaks is None else frozenset(precision.value for precision in peaks.flops_per_s)
     limits = (limit_of(linked), transfers_of(linked))
@@ -212,7 +213,7 @@ def advice_of_ranks(
         # What the host did meanwhile bounds nothing.
         return _unknown(ranks, known, gaps)
     evidence, findings = _evidence_of_all(ranks, known)
-    judged = _Judged(evidence, pl.concat([rank.found.windows for rank in ranks]), _profiler(ranks))
+    judged = _Judged(evidence, _windows_of_all(ranks), _profiler(ranks))
     if graph is not None:
         judged = _judged_on_path(judged, graph, known)
     estimator = partial(estimated, gains=judged.gains, profiler=judged.profiler)
@@ -344,6 +345,10 @@ def _with_shares(items: pl.DataFrame, step_ns: float) -> pl.DataFrame:
     return items.with_columns(savings.clip(upper_bound=step_ns), share.alias("share"))
 
 
+def _windows_of_all(ranks: Sequence[RankAdvice]) -> pl.DataFrame:
+    return counted_windows(pl.concat([rank.found.windows for rank in ranks]))
+
+
 def _unknown(ranks: Sequence[RankAdvice], known: KnownDetectors, gaps: tuple[FoundGap, ...]) -> Advice:
     """The advice of ranks that do not show what bounds them: none."""
     return Advice(
@@ -353,7 +358,7 @@ def _unknown(ranks: Sequence[RankAdvice], known: KnownDetectors, gaps: tuple[Fou
         ADVICE_EVIDENCE.empty(),
         known.by_name,
         tuple(rank.rank for rank in ranks),
-        pl.concat([rank.found.windows for rank in ranks]).get_column("step").drop_nulls().n_unique(),
+        _windows_of_all(ranks).get_column("step").drop_nulls().n_unique(),
         0.0,
         0.0,
         ACCOUNTING.empty(),

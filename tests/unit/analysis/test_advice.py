@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import tracebraid
-from tests.planted import Copy, Scene, Stream, Thread, host_scene, write_ranks
+from tests.planted import Copy, PlannedJob, Scene, Stream, Thread, host_scene, write_ranks
 from tests.planted.patterns import PATTERNS
 from tests.planted.random_scenes import scenes
 from tests.planted.scenes import clean
@@ -97,6 +97,36 @@ def test_a_job_is_read_once_however_often_it_is_asked(tmp_path: Path) -> None:
         file.unlink()
     assert tracebraid.advise(job, _LEAST).items.equals(first.items)
     assert tracebraid.advise(job, 1.0).items.height <= first.items.height
+
+
+@pytest.mark.parametrize(
+    ("op", "others_ns", "name"),
+    [
+        ("DragBackward", 10_000, "late-rank"),
+        ("DragBackward", 30_000_000, "rank-imbalance"),
+        ("aten::addmm", 10_000, "rank-imbalance"),
+    ],
+)
+def test_an_op_that_is_slow_on_one_rank_alone_is_no_uneven_work(
+    tmp_path: Path, op: str, others_ns: int, name: str
+) -> None:
+    job = PlannedJob(3, devices=[])
+    for number in range(1, 4):
+        with job.step(number):
+            for rank, thread in enumerate(job.threads):
+                thread.run("aten::mm", 2_000_000)
+                thread.run(op, 40_000_000 if rank == 1 else others_ns)
+            job.collective(transfer=100_000)
+    traces = tracebraid.open(job.write(tmp_path))
+    first = tracebraid.advise(traces).items.row(0, named=True)
+    assert first["detector"] == name
+    lost_ns = 40_000_000 - others_ns
+    # Of uneven work, each rank takes its part.
+    mended_ns = lost_ns if name == "late-rank" else lost_ns * 2 / 3
+    assert first["saving_per_step_ns"] == pytest.approx(mended_ns, rel=0.02)
+    if name == "late-rank":
+        found = tracebraid.what_if(traces, f"remove name={op} rank=1")
+        assert first["saving_per_step_ns"] == pytest.approx(found.gain_ns, rel=0.02)
 
 
 _SLOW_NS = 5_000_000

@@ -21,6 +21,7 @@ from tracebraid.analysis.antipatterns.ranking import (
     MinSaving,
     ProfilerCost,
     Ranked,
+    counted_windows,
     cut_at_steps,
     estimated,
     min_saving_of,
@@ -66,6 +67,19 @@ def test_a_symptom_saves_nothing_beside_its_cause() -> None:
         found = ranked(evidence, TWO_STEPS, MinSaving(), detectors)
         assert found.items.get_column("further_ns").to_list() == further
         assert found.items.get_column("under").to_list() == [None, 1 if detectors else None]
+
+
+def test_a_step_that_is_warm_up_on_a_rank_counts_on_none() -> None:
+    rows: list[tuple[int, str | None, int, int, bool]] = [
+        (0, "step#1", 0, 100, False),
+        (0, "step#2", 100, 200, False),
+        (1, "step#1", 5, 105, True),
+        (1, "step#2", 105, 205, False),
+        (2, None, 0, 9, False),
+    ]
+    found = counted_windows(pl.DataFrame(rows, schema={**WINDOWS, "warm_up": pl.Boolean()}, orient="row"))
+    assert found.select("rank", "step").rows() == [(0, "step#2"), (1, "step#2"), (2, None)]
+    assert found.schema == pl.Schema(WINDOWS)
 
 
 def rows_of(found: Ranked) -> list[tuple[Any, ...]]:

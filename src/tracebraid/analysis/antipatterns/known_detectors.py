@@ -135,7 +135,7 @@ class RankEvidence(Struct, frozen=True, eq=False):
 
     Args:
         evidence: `EVIDENCE` with `detector`.
-        windows: the steps of the rank.
+        windows: the steps of the rank (`windows_to_save_in`).
         lacks: what it lacks for each detector, by its name.
         findings: which detectors failed.
     """

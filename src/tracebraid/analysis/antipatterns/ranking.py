@@ -195,7 +195,7 @@ WINDOWS = {
 
 
 def windows_to_save_in(linked: LinkedTrace) -> pl.DataFrame:
-    """The steps of a rank's host but for its warm-up; without steps one of the whole trace, without a name: `WINDOWS`.
+    """The steps of a rank's host: `WINDOWS` and `warm_up`; without steps one of the whole trace, without a name.
 
     Each lasts from the end of the one before to its own. The device may be behind: its steps are made with the graph.
     """
@@ -203,14 +203,27 @@ def windows_to_save_in(linked: LinkedTrace) -> pl.DataFrame:
     start, end = (on_host.get_column(name).to_numpy() for name in ("start_ns", "end_ns"))
     overlaps = np.zeros(len(start), dtype=np.bool_)
     overlaps[1:] = start[1:] < np.maximum.accumulate(end)[:-1]
-    windows = on_host.with_columns(pl.Series("start_ns", step_starts(start, end, overlaps))).filter(
-        pl.Series(~warm_up(end - start), dtype=pl.Boolean) & (pl.col("end_ns") > pl.col("start_ns"))
-    )
-    if windows.is_empty():
+    windows = on_host.with_columns(
+        pl.Series("start_ns", step_starts(start, end, overlaps)),
+        pl.Series("warm_up", warm_up(end - start), dtype=pl.Boolean),
+    ).filter(pl.col("end_ns") > pl.col("start_ns"))
+    if windows.select(pl.col("warm_up").all()).item():
         first, last = linked.timeline.span_ns or (0, 0)
-        windows = pl.DataFrame({"step": [None], "start_ns": [first], "end_ns": [max(first, last)]})
+        windows = pl.DataFrame(
+            {"step": [None], "start_ns": [first], "end_ns": [max(first, last)], "warm_up": [False]}
+        )
     with_rank = windows.with_columns(pl.lit(linked.rank).alias("rank"))
-    return with_rank.select(pl.col(name).cast(dtype) for name, dtype in WINDOWS.items())
+    return with_rank.select(*(pl.col(name).cast(dtype) for name, dtype in WINDOWS.items()), "warm_up")
+
+
+def counted_windows(windows: pl.DataFrame) -> pl.DataFrame:
+    """The steps of all ranks but those that are warm-up on one of them: `WINDOWS`.
+
+    What a rank loses in them is not counted, and so they count on no rank.
+    """
+    left_out = windows.filter("warm_up").get_column("step")
+    is_out = pl.col("warm_up") | pl.col("step").is_in(left_out.implode()).fill_null(value=False)
+    return windows.filter(~is_out).drop("warm_up")
 
 
 def cut_at_steps(evidence: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

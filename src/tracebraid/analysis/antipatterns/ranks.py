@@ -105,6 +105,9 @@ _BY_CHANCE = 3
 LEAST_SHARE = 0.05
 """How far the most compute is above the mean of the ranks, or of the stages of a step, as a share of it, for an
 imbalance: devices of one kind differ by 2 to 3 % on the same work."""
+_NO_SHARE = 10
+"""A function of autograd in Python, or another op without a library, that takes a rank so many times as long as the
+others is no share of work that they could take: it waits, reads or logs."""
 _APART = 0.2
 """From this share of a rank's lateness on, computing and other causes are told apart."""
 _BY_NAMES = 0.5
@@ -156,7 +159,11 @@ def _late(ranks: LinkedRanks) -> pl.DataFrame:
         ~begins_late & ~pl.col("cause").is_in([cause.value for cause in _ELSEWHERE])
     )
     members = arrived.group_by("collective").agg(pl.len().alias("members"))
-    by_compute = pl.col("cause").is_in(_computing(ranks))
+    is_own = ~pl.col("name").str.contains("::", literal=True) & (
+        pl.col("time_ns") >= _NO_SHARE * pl.col("others_ns").fill_null(0)
+    )
+    on_host = pl.col("cause") == LateCause.LONGER_HOST_OP.value
+    by_compute = pl.col("cause").is_in(_computing(ranks)) & ~(on_host & is_own.fill_null(value=False))
     late_ns = pl.col("lateness_ns").sum().over("rank")
     share = pl.col("lateness_ns").filter(by_compute).sum().over("rank") / late_ns
     computes = (by_compute | (share > 1 - _APART)) & (share >= _APART)

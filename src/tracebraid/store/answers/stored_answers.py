@@ -92,7 +92,7 @@ def schemas() -> Mapping[str, _Schema]:
         "rank_facts": RANKS.polars_schema(),
         "unseen_communication": UNSEEN,
         "advice.evidence": {**EVIDENCE.polars_schema(), "detector": _TEXT},
-        "advice.windows": {**_STEP, **_ints("start_ns", "end_ns")},
+        "advice.windows": {**_STEP, **_ints("start_ns", "end_ns"), "warm_up": _BOOL},
         **{f"gather.{name}": schema for name, schema in gathered.items()},
     }
 
