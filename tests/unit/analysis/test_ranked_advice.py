@@ -69,16 +69,23 @@ def test_a_symptom_saves_nothing_beside_its_cause() -> None:
         assert found.items.get_column("under").to_list() == [None, 1 if detectors else None]
 
 
-def test_a_step_that_is_warm_up_on_a_rank_counts_on_none() -> None:
+@cases(
+    "first_ns, steps",
+    {
+        "as long as on the other": (110, [(0, "step#2"), (1, "step#2"), (2, None)]),
+        "waits for the other's recording": (150, [(0, "step#1"), (0, "step#2"), (1, "step#2"), (2, None)]),
+    },
+)
+def test_a_step_that_is_warm_up_on_a_rank(first_ns: int, steps: list[tuple[int, str | None]]) -> None:
     rows: list[tuple[int, str | None, int, int, bool]] = [
         (0, "step#1", 0, 100, False),
         (0, "step#2", 100, 200, False),
-        (1, "step#1", 5, 105, True),
-        (1, "step#2", 105, 205, False),
+        (1, "step#1", 200 - first_ns, 200, True),
+        (1, "step#2", 200, 300, False),
         (2, None, 0, 9, False),
     ]
     found = counted_windows(pl.DataFrame(rows, schema={**WINDOWS, "warm_up": pl.Boolean()}, orient="row"))
-    assert found.select("rank", "step").rows() == [(0, "step#2"), (1, "step#2"), (2, None)]
+    assert found.select("rank", "step").rows() == steps
     assert found.schema == pl.Schema(WINDOWS)
 
 

@@ -216,13 +216,20 @@ def windows_to_save_in(linked: LinkedTrace) -> pl.DataFrame:
     return with_rank.select(*(pl.col(name).cast(dtype) for name, dtype in WINDOWS.items()), "warm_up")
 
 
-def counted_windows(windows: pl.DataFrame) -> pl.DataFrame:
-    """The steps of all ranks but those that are warm-up on one of them: `WINDOWS`.
+_ALIKE = 1.2
+"""A step is as long on a rank as on others up to so many times; a longer one waits for their recordings to begin."""
 
-    What a rank loses in them is not counted, and so they count on no rank.
+
+def counted_windows(windows: pl.DataFrame) -> pl.DataFrame:
+    """The steps of all ranks without warm-up: `WINDOWS`.
+
+    A step that is warm-up on one rank, and as long there as on others, counts on none: what the rank loses in it is not
+    counted.
     """
-    left_out = windows.filter("warm_up").get_column("step")
-    is_out = pl.col("warm_up") | pl.col("step").is_in(left_out.implode()).fill_null(value=False)
+    long = pl.col("end_ns") - pl.col("start_ns")
+    alike = windows.filter((long <= _ALIKE * long.min().over("step")) & pl.col("warm_up"))
+    left_out = alike.get_column("step").implode()
+    is_out = pl.col("warm_up") | pl.col("step").is_in(left_out).fill_null(value=False)
     return windows.filter(~is_out).drop("warm_up")
 
 

@@ -197,6 +197,7 @@ def _pairs(structure: Structure, ops: _Ints, layers: Sequence[_Layer]) -> Iterat
             ]
             attends |= any(map(_attends, between))
             activates |= any(_ACTIVATION.search(call.op) for call in between)
+            # A gate may come in one product with what it gates: then half of the columns go on.
             if attends or (activates and not outputs.isdisjoint((width, 2 * width))):
                 yield _Pair(first, number)
                 first = -1
