@@ -15,7 +15,6 @@ from tracebraid.simulation.replay import replayed_times
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
-_Bools = NDArray[np.bool_]
 
 _COMPUTES = (ActivityKind.OP.value, ActivityKind.CALL.value)
 _ALIKE = ("rank", "name", "op", "module", "shapes")
@@ -59,12 +58,12 @@ def contention_of(graph: DependencyGraph) -> Contention:
 
     The latter is fitted to the durations of equal ops in steps in which more or fewer threads computed beside them.
     """
-    excess = _excess(graph, graph.moments.time_ns)
-    others = _waits_for_others(graph, excess)
+    own = _own(graph)
+    excess = _excess(graph, own, graph.moments.time_ns)
+    others = _waits_for_others(graph, own, excess)
     unknown = Contention(EQUAL_SHARES, _DOUBT, excess, others)
     if not (excess > 0).any():
         return unknown
-    own = _own(graph)
     work = np.bincount(graph.edges.activity[own], graph.edges.work_ns[own], minlength=graph.activities.height)
     rows = graph.activities.select(*_ALIKE, "step", "start_ns", pl.col("kind").cast(pl.String)).with_columns(
         pl.Series("work_ns", work), pl.Series("excess", excess)
@@ -96,13 +95,13 @@ def with_contention(graph: DependencyGraph, contention: Contention) -> Dependenc
     added = graph.activities.height - len(contention.excess)
     was = np.pad(contention.excess, (0, added))
     edges = graph.edges
-    own = np.flatnonzero(_own(graph))
+    own = _own(graph)
     if len(own):
         activity = edges.activity[own]
         before = 1 + contention.slowdown * was[activity]
         last, found = was, graph
         for _ in range(_MOST_PASSES - 1):
-            now = _excess(found, replayed_times(found))
+            now = _excess(found, own, replayed_times(found))
             if np.abs(now - last).max(initial=0) < _SAME:
                 break
             work = edges.work_ns.copy()
@@ -112,22 +111,20 @@ def with_contention(graph: DependencyGraph, contention: Contention) -> Dependenc
     return graph
 
 
-def _own(graph: DependencyGraph) -> _Bools:
-    """Edges in which a thread of the host computes: ops, calls, and transfers of its backend."""
+def _own(graph: DependencyGraph) -> _Ints:
+    """Numbers of edges in which a thread of the host computes: ops, calls, and transfers of its backend."""
     edges, kind = graph.edges, pl.col("kind").cast(pl.String)
     communicates = (kind == ActivityKind.COMMUNICATION.value) & pl.col("stream").is_null()
     computes = graph.activities.select(kind.is_in(_COMPUTES) | communicates).to_series().to_numpy()
     kinds = np.isin(edges.kind, (EdgeKind.HOST, EdgeKind.TRANSFER))
-    found: _Bools = kinds & (edges.work_ns > 0) & computes[edges.activity]
-    return found
+    return np.flatnonzero(kinds & (edges.work_ns > 0) & computes[edges.activity])
 
 
-def _waits_for_others(graph: DependencyGraph, excess: _Floats) -> float:
+def _waits_for_others(graph: DependencyGraph, own: _Ints, excess: _Floats) -> float:
     """Share of the window that a rank's main thread waited for a core, less what threads of the job explain.
 
     Other threads do not count: those of gloo that poll take cores from each other however quiet the machine is.
     """
-    own = np.flatnonzero(_own(graph))
     activity, span_ns = graph.edges.activity[own], max(int(np.ptp(graph.moments.time_ns)), 1)
     waited = graph.edges.work_ns[own] * excess[activity] / (1 + excess[activity])
     explained = graph.activities.select("rank")[activity].with_columns(pl.Series("ns", waited))
@@ -141,10 +138,9 @@ def _waits_for_others(graph: DependencyGraph, excess: _Floats) -> float:
     return max(0.0, *shares) if shares else 0.0
 
 
-def _excess(graph: DependencyGraph, times_ns: _Ints) -> _Floats:
+def _excess(graph: DependencyGraph, own: _Ints, times_ns: _Ints) -> _Floats:
     """Threads per core beyond the first, on average while each activity computes; 0 where cores are unknown."""
     found = np.zeros(graph.activities.height)
-    own = np.flatnonzero(_own(graph))
     cores = {rank: facts.cores for rank, facts in graph.captures.items() if facts.cores}
     if not cores or not len(own):
         return found

@@ -76,7 +76,10 @@ def test_a_symptom_saves_nothing_beside_its_cause() -> None:
         "waits for the other's recording": (150, [(0, "step#1"), (0, "step#2"), (1, "step#2"), (2, None)]),
     },
 )
-def test_a_step_that_is_warm_up_on_a_rank(first_ns: int, steps: list[tuple[int, str | None]]) -> None:
+@pytest.mark.parametrize("named", [True, False])
+def test_a_step_that_is_warm_up_on_a_rank(
+    first_ns: int, steps: list[tuple[int, str | None]], named: bool
+) -> None:
     rows: list[tuple[int, str | None, int, int, bool]] = [
         (0, "step#1", 0, 100, False),
         (0, "step#2", 100, 200, False),
@@ -84,7 +87,11 @@ def test_a_step_that_is_warm_up_on_a_rank(first_ns: int, steps: list[tuple[int, 
         (1, "step#2", 200, 300, False),
         (2, None, 0, 9, False),
     ]
-    found = counted_windows(pl.DataFrame(rows, schema={**WINDOWS, "warm_up": pl.Boolean()}, orient="row"))
+    windows = pl.DataFrame(rows, schema={**WINDOWS, "warm_up": pl.Boolean()}, orient="row")
+    if not named:
+        windows = windows.with_columns(step=pl.when(pl.col("step").is_not_null()).then(pl.lit("step")))
+        steps = [(rank, step and "step") for rank, step in steps]
+    found = counted_windows(windows)
     assert found.select("rank", "step").rows() == steps
     assert found.schema == pl.Schema(WINDOWS)
 

@@ -226,11 +226,11 @@ def counted_windows(windows: pl.DataFrame) -> pl.DataFrame:
     A step that is warm-up on one rank, and as long there as on others, counts on none: what the rank loses in it is not
     counted.
     """
-    long = pl.col("end_ns") - pl.col("start_ns")
-    alike = windows.filter((long <= _ALIKE * long.min().over("step")) & pl.col("warm_up"))
-    left_out = alike.get_column("step").implode()
-    is_out = pl.col("warm_up") | pl.col("step").is_in(left_out).fill_null(value=False)
-    return windows.filter(~is_out).drop("warm_up")
+    # Steps may share a name: the first of one rank is the first of the others.
+    numbered = windows.with_columns(pl.int_range(pl.len()).over("rank", "step").alias("number"))
+    long, same = pl.col("end_ns") - pl.col("start_ns"), ["step", "number"]
+    alike = pl.col("warm_up") & (long <= _ALIKE * long.min().over(same))
+    return numbered.filter(~pl.col("warm_up") & ~alike.any().over(same)).drop("warm_up", "number")
 
 
 def cut_at_steps(evidence: pl.DataFrame, windows: pl.DataFrame) -> pl.DataFrame:

@@ -52,8 +52,6 @@ def over_ranks(
 ) -> None:
     """Give the groups of some collectives that have so many ranks another number of them."""
     before, after = ranks
-    if not chosen.any():
-        raise ArgumentError(f"{verb}: no collectives carry activations; give FROM as 1")
     costs = communication_costs(shaping.graph, chosen)
     own = costs.size == before
     if not own.any():

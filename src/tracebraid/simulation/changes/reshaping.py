@@ -375,7 +375,7 @@ def _median_times(structure: Structure, works: _Bools) -> _Floats:
 
 RING_DOUBT = 0.25
 """Half width of the interval of collectives that a formula gives, as a share of their time: chosen, not measured."""
-SMALL_BYTES = 4096
+_SMALL_BYTES = 4096
 """Collectives up to this size hold no activations, but losses, counts and flags."""
 _OF_GRADIENTS = tuple(
     each.value
@@ -428,6 +428,13 @@ def gradient_members(structure: Structure) -> _Bools:
     return found
 
 
+def activation_members(structure: Structure, gradients: _Bools) -> _Bools:
+    """Communication of activations: what is not that of gradients and is large, or of unknown size."""
+    large = (structure.graph.activities.get_column("size_bytes") > _SMALL_BYTES).fill_null(value=True)
+    found: _Bools = members(structure) & ~gradients & large.to_numpy()
+    return found
+
+
 def scale_collectives(shaping: Reshaping, of_gradients: Mapping[int, float], of_others: float = 1.0) -> None:
     """Scale communication: of gradients and parameters by rank, all other that is large alike.
 
@@ -436,8 +443,7 @@ def scale_collectives(shaping: Reshaping, of_gradients: Mapping[int, float], of_
     """
     structure, table = shaping.structure, shaping.graph.activities
     gradients = gradient_members(structure)
-    large = (table.get_column("size_bytes") > SMALL_BYTES).fill_null(value=True).to_numpy()
-    ratio = np.where(members(structure) & ~gradients & large, of_others, 1.0)
+    ratio = np.where(activation_members(structure, gradients), of_others, 1.0)
     rank = table.get_column("rank").fill_null(-1).to_numpy()
     for own, factor in of_gradients.items():
         ratio[gradients & (rank == own)] = factor

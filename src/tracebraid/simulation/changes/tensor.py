@@ -21,10 +21,10 @@ from tracebraid.simulation.changes.communication import communication_costs, rin
 from tracebraid.simulation.changes.parallelism import over_ranks
 from tracebraid.simulation.changes.reshaping import (
     RING_DOUBT,
-    SMALL_BYTES,
     NewCollectives,
     Reshaped,
     Reshaping,
+    activation_members,
     gradient_members,
     members,
     scale_collectives,
@@ -133,7 +133,9 @@ def with_tensor(graph: DependencyGraph, before: float, after: float, network: Ri
     }
     scale_collectives(shaping, ratio)
     if int(before) > 1:
-        of_activations = members(structure) & ~gradient_members(structure) & _is_large(graph)
+        of_activations = activation_members(structure, gradient_members(structure))
+        if not of_activations.any():
+            raise ArgumentError("tensor: no collectives carry activations; give FROM as 1")
         over_ranks(shaping, "tensor", of_activations, (int(before), int(after)), network)
         return shaping.finished(ratio, _activations(structure, part, share))
     added = _all_reduces(structure, sums, int(after), network)
@@ -305,22 +307,17 @@ def _activations(structure: Structure, part: _Ints, share: float) -> float:
     return float((read * np.where(divided, share, 1.0)).sum() / max(read.sum(), 1.0))
 
 
-def _is_large(graph: DependencyGraph) -> NDArray[np.bool_]:
-    size = graph.activities.get_column("size_bytes")
-    found: NDArray[np.bool_] = (size > SMALL_BYTES).fill_null(value=False).to_numpy()
-    return found
-
-
 def _all_reduces(
     structure: Structure, sums: Iterable[tuple[int, int]], ranks: int, network: Ring | None
 ) -> NewCollectives:
     """The all-reduces that a job without tensor parallelism lacks."""
     graph = structure.graph
     behind, elements = (np.array(column, dtype=np.int64) for column in zip(*sums, strict=True))
-    element_bytes = _element_bytes(structure)
+    gradients = gradient_members(structure)
+    element_bytes = _element_bytes(structure, gradients)
     size_bytes = elements * (element_bytes or _ELEMENT_BYTES)
-    others = members(structure) & ~gradient_members(structure) & _is_large(graph)
-    there = graph.activities.filter(pl.Series(others)).get_column("size_bytes")
+    of_activations = pl.Series(activation_members(structure, gradients))
+    there = graph.activities.filter(of_activations).get_column("size_bytes")
     likely = np.unique(elements) * np.array(_ELEMENTS)[:, None]
     if there.is_in(likely.reshape(-1).tolist()).any():
         raise ArgumentError(
@@ -342,10 +339,10 @@ def _all_reduces(
     )
 
 
-def _element_bytes(structure: Structure) -> int | None:
+def _element_bytes(structure: Structure, gradients: NDArray[np.bool_]) -> int | None:
     """Size of an element of gradients, if all-reduces carry all of them."""
     numel = sum(numel_of(shapes) for shapes in structure.parameters.values())
-    table = structure.graph.activities.filter(pl.Series(gradient_members(structure)))
+    table = structure.graph.activities.filter(pl.Series(gradients))
     table = table.filter(pl.col("type").cast(pl.String) == CollectiveType.ALL_REDUCE.value)
     carried = table.group_by("rank", "step").agg(pl.col("size_bytes").sum())
     of_rank = carried.group_by("rank").agg(pl.col("size_bytes").median()).get_column("size_bytes").sum()
