@@ -87,6 +87,11 @@ USUAL_DRIFT_PPM = 100.0
 """Maximum unmeasured drift: the tolerance of an oscillator."""
 
 
+def group_of_shards(rank: int) -> str:
+    """Group of the ranks that do the work of a traced one together, after a change of tensor parallelism."""
+    return f"shards of rank {rank}"
+
+
 class Subject(Enum):
     """Subject of a rule."""
 

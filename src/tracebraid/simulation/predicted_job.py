@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace as replaced
 
@@ -12,18 +13,31 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
-from tracebraid.model.graph import Change, DependencyGraph, EdgeKind, EdgeList, Point, RankGraph
+from tracebraid.model.collectives import HOST, group_of_shards
+from tracebraid.model.expressions import as_text
+from tracebraid.model.graph import (
+    ActivityKind,
+    Change,
+    DependencyGraph,
+    EdgeKind,
+    EdgeList,
+    Point,
+    RankGraph,
+    moment,
+)
 from tracebraid.model.linked_ranks import LinkedRanks
-from tracebraid.simulation.changes.communication import work_of
+from tracebraid.model.schema.links import MEMBERS
+from tracebraid.simulation.changes.communication import BETWEEN_RANKS, work_of
 from tracebraid.simulation.changes.parallelism import with_replicas
 from tracebraid.simulation.changes.reshaping import Reshaped
+from tracebraid.simulation.changes.tensor import with_tensor
 from tracebraid.simulation.changes.verbs import text_of, verb_named
 from tracebraid.simulation.replay import replayed_times
 from tracebraid.simulation.what_if import changed_graph
 
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
-_BETWEEN_RANKS = (EdgeKind.ARRIVAL, EdgeKind.TRANSFER)
+_Floats = NDArray[np.float64]
 _OWN = (EdgeKind.HOST, EdgeKind.DEVICE)
 _AMOUNTS = ("flops", "bytes")
 _FOREVER = np.iinfo(np.int64).max
@@ -33,11 +47,13 @@ class PredictedRank(Struct, frozen=True, eq=False):
     """A rank after changes, on the aligned clock of all ranks.
 
     Args:
+        added: `ACTIVITIES` that its trace lacks; they come behind those of the trace.
         times_ns: of its moments, as in `RankGraph`.
         edges: its edges, with their work.
         amounts: factors of what ops compute: `op_event`, `of_flops`, `of_bytes`; ops that are left out keep theirs.
     """
 
+    added: pl.DataFrame
     times_ns: _Ints
     edges: EdgeList
     amounts: pl.DataFrame
@@ -45,8 +61,10 @@ class PredictedRank(Struct, frozen=True, eq=False):
     def graph(self, part: RankGraph) -> RankGraph:
         """The rank's graph at the predicted times."""
         start_ns, end_ns = self.times_ns.reshape(-1, 2).T
-        spans = part.activities.with_columns(pl.Series("start_ns", start_ns), pl.Series("end_ns", end_ns))
-        return replace(part, activities=spans, times_ns=self.times_ns, edges=self.edges)
+        activities = pl.concat([part.activities, self.added]).with_columns(
+            pl.Series("start_ns", start_ns), pl.Series("end_ns", end_ns)
+        )
+        return replace(part, activities=activities, times_ns=self.times_ns, edges=self.edges)
 
     def costs(self, costs: pl.DataFrame) -> pl.DataFrame:
         """`costs_of_ops` at the changed shapes: those of an op change as the op does that counts them."""
@@ -67,12 +85,14 @@ class PredictedJob(Struct, frozen=True, eq=False):
         ranks: the ranks, linked with each other, all on one clock; without communication that is removed.
         starts: when each rank begins each step: `rank`, `step`, `start_ns`.
         world_size: ranks of the job after it; None: as many as there were.
+        shards: how many do the work of each of these together.
     """
 
     of_rank: dict[int, PredictedRank]
     ranks: LinkedRanks
     starts: pl.DataFrame
     world_size: int | None
+    shards: int
 
 
 def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> PredictedJob:
@@ -86,6 +106,7 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
             raise ArgumentError(f"{text_of(change)} cannot be exported: {reason}")
     world_size = _world_size(graph, changes)
     after, shapes = changed_graph(graph, changes)
+    after = _with_events(graph, after)
     # A replay counts from the first moment of the traces.
     moment_ns = replayed_times(after) + graph.moments.time_ns.min(initial=_FOREVER)
     times_ns = moment_ns[after.moment_of]
@@ -98,36 +119,60 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
         pl.Series("start_ns", moment_ns[steps.get_column("start_moment").to_numpy()]),
     )
     return PredictedJob(
-        _of_ranks(after, times_ns, _amounts(after, shapes)),
+        _of_ranks(graph, after, times_ns, _amounts(after, shapes)),
         _linked(graph, after, times_ns, shapes),
         starts,
         world_size,
+        math.prod(int(change.value or 1) for change in changes if _divides(change)),
     )
 
 
+def _divides(change: Change) -> bool:
+    """Return whether each rank becomes several that do its work together."""
+    return change.verb == with_tensor.name and change.before == 1
+
+
 def _world_size(graph: DependencyGraph, changes: Sequence[Change]) -> int | None:
-    """Ranks of the job with other replicas; None: no change is of replicas."""
-    change = next((each for each in reversed(changes) if each.verb == with_replicas.name), None)
-    if change is None or change.value is None or change.before is None:
-        return None
+    """Ranks of the job whose groups get other ranks; None: those of none do."""
     stated = graph.ranks.ranks.get_column("world_size").max()
-    world = max(graph.ranks.ranks.height, stated if isinstance(stated, int) else 0)
-    if world != change.before:
-        raise ArgumentError(
-            f"{text_of(change)} cannot be exported: the groups of its {change.before:g} replicas are some of {world} "
-            "ranks, and how others would be grouped is not known"
-        )
-    if change.value < change.before:
-        raise ArgumentError(
-            f"{text_of(change)} cannot be exported: ranks are added, not removed; open fewer of them, with "
-            "--missing shrink"
-        )
-    return int(change.value)
+    traced = max(graph.ranks.ranks.height, stated if isinstance(stated, int) else 0)
+    world = traced
+    for change in changes:
+        if change.verb not in (with_replicas.name, with_tensor.name) or _divides(change):
+            continue
+        before, after = (int(size) for size in (change.before or 0, change.value or 0))
+        if world != before:
+            raise ArgumentError(
+                f"{text_of(change)} cannot be exported: groups of {before} of {world} ranks get others, and how these "
+                "would be grouped is not known"
+            )
+        if after < before:
+            raise ArgumentError(
+                f"{text_of(change)} cannot be exported: ranks are added, not removed; open fewer of them, with "
+                "--missing shrink"
+            )
+        world = after
+    return None if world == traced else world
+
+
+def _with_events(graph: DependencyGraph, after: DependencyGraph) -> DependencyGraph:
+    """The graph in which communication that the traces lack has events, and a thread that they lack has a lane."""
+    rows = after.activities.with_columns(_new=pl.int_range(pl.len()) >= graph.activities.height)
+    communicates = pl.col("_new") & (as_text("kind") == ActivityKind.COMMUNICATION.value)
+    last_event, last_lane = (pl.col(name).max().over("rank").fill_null(-1) for name in ("event_id", "lane"))
+    numbered = rows.with_columns(
+        pl.when(communicates)
+        .then(last_event + communicates.cum_sum().over("rank"))
+        .otherwise("event_id")
+        .alias("event_id"),
+        pl.when("_new").then(pl.coalesce("lane", last_lane + 1)).otherwise("lane").alias("lane"),
+    )
+    return replace(after, activities=numbered.select(after.activities.columns))
 
 
 def _amounts(after: DependencyGraph, shapes: Sequence[Reshaped]) -> pl.DataFrame:
     """Factors of the FLOPs and bytes of each op that has others: `rank`, `op_event`, `of_flops`, `of_bytes`."""
-    factors = np.prod([np.ones((after.activities.height, 2)), *(each.of_amounts for each in shapes)], axis=0)
+    factors = _product([each.of_amounts for each in shapes], (after.activities.height, 2))
     names = [f"of_{name}" for name in _AMOUNTS]
     rows = after.activities.select("rank", "event_id", "op_event").with_columns(
         *(pl.Series(name, column) for name, column in zip(names, factors.T, strict=True))
@@ -136,37 +181,50 @@ def _amounts(after: DependencyGraph, shapes: Sequence[Reshaped]) -> pl.DataFrame
     return rows.filter(is_changed).select("rank", "op_event", *names)
 
 
-def _of_ranks(after: DependencyGraph, times_ns: _Ints, amounts: pl.DataFrame) -> dict[int, PredictedRank]:
-    """Each rank's part of the graph, whose activities are consecutive."""
+def _product(factors: Sequence[_Floats], shape: tuple[int, ...]) -> _Floats:
+    """The product of factors of activities; what a later change adds has none of the earlier."""
+    found = np.ones(shape)
+    for each in factors:
+        found[: len(each)] *= each
+    return found
+
+
+def _of_ranks(
+    graph: DependencyGraph, after: DependencyGraph, times_ns: _Ints, amounts: pl.DataFrame
+) -> dict[int, PredictedRank]:
+    """Each rank's part of the graph."""
     rank = after.activities.get_column("rank").fill_null(-1).to_numpy()
-    activity = 2 * after.moments.activity + after.moments.point
-    edges, after_moment = after.edges, activity[after.after]
-    before_moment = activity[edges.before]
-    own_rank = rank[after_moment // 2]
+    by_rank = np.argsort(rank, kind="stable")
+    numbers, firsts, counts = np.unique(rank[by_rank], return_index=True, return_counts=True)
+    place = np.empty(len(rank), dtype=np.int64)
+    place[by_rank] = np.arange(len(rank)) - np.repeat(firsts, counts)
+    activity, point = after.moments.activity, after.moments.point.astype(np.int64)
+    edges, after_moment = after.edges, after.after
+    by, of = activity[after_moment], activity[edges.before]
     # What ranks wait for of each other is in the plan of the job.
-    inside = (own_rank == rank[before_moment // 2]) & ~np.isin(edges.kind, _BETWEEN_RANKS)
+    inside = (rank[by] == rank[of]) & ~np.isin(edges.kind, BETWEEN_RANKS)
     # To a rank alone its communication is work from its start: that others came later is in the plan, too.
-    of_member = np.isin(edges.kind, _OWN) & (after_moment % 2 == Point.END) & _meets(after)[after_moment // 2]
-    spans_ns = times_ns.reshape(-1)[after_moment] - times_ns.reshape(-1)[before_moment]
+    of_member = np.isin(edges.kind, _OWN) & (point[after_moment] == Point.END) & _meets(after)[by]
+    spans_ns = times_ns[by, point[after_moment]] - times_ns[of, point[edges.before]]
     work_ns = np.where(of_member & (edges.work_ns == 0), spans_ns, edges.work_ns)
-    by_rank = np.flatnonzero(inside)[np.argsort(own_rank[inside], kind="stable")]
-    numbers, firsts, counts = np.unique(rank, return_index=True, return_counts=True)
-    edge_from = np.searchsorted(own_rank[by_rank], numbers)
-    edge_to = np.searchsorted(own_rank[by_rank], numbers, side="right")
+    chosen = np.flatnonzero(inside)[np.argsort(rank[by[inside]], kind="stable")]
+    edge_from, edge_to = (np.searchsorted(rank[by[chosen]], numbers, side=side) for side in ("left", "right"))
     changed = amounts.partition_by("rank", as_dict=True, include_key=False)
     found = {}
     for index, number in enumerate(numbers.tolist()):
         if number < 0:
             continue
-        first, rows = int(firsts[index]), by_rank[edge_from[index] : edge_to[index]]
+        own = by_rank[firsts[index] : firsts[index] + counts[index]]
+        rows = chosen[edge_from[index] : edge_to[index]]
         found[number] = PredictedRank(
-            times_ns[first : first + int(counts[index])].reshape(-1),
+            after.activities[pl.Series(own[own >= graph.activities.height])],
+            times_ns[own].reshape(-1),
             EdgeList(
-                before_moment[rows] - 2 * first,
-                after_moment[rows] - 2 * first,
+                moment(place[of[rows]], point[edges.before[rows]]),
+                moment(place[by[rows]], point[after_moment[rows]]),
                 work_ns[rows],
                 edges.kind[rows],
-                edges.activity[rows].astype(np.int64) - first,
+                place[edges.activity[rows]],
             ),
             changed.get((number,), amounts.clear().drop("rank")),
         )
@@ -176,18 +234,19 @@ def _of_ranks(after: DependencyGraph, times_ns: _Ints, amounts: pl.DataFrame) ->
 def _linked(
     graph: DependencyGraph, after: DependencyGraph, times_ns: _Ints, shapes: Sequence[Reshaped]
 ) -> LinkedRanks:
-    """The ranks linked as they were, at the predicted times; communication that is removed is not."""
-    ranks = graph.ranks
-    sizes = np.prod([np.ones(len(times_ns)), *(each.of_sizes for each in shapes)], axis=0)
-    rows = graph.activities.select(
+    """The ranks linked as they were, at the predicted times, with what is added and without what is removed."""
+    ranks, traced = graph.ranks, graph.activities.height
+    sizes = _product([each.of_sizes for each in shapes], (len(times_ns),))
+    rows = after.activities.select(
         "rank",
         "event_id",
         _start=pl.Series(times_ns[:, 0]),
         _end=pl.Series(times_ns[:, 1]),
-        _factor=pl.Series(sizes),
+        _factor=pl.Series(sizes * _of_merged(graph, after)),
         _removed=pl.Series(_removed(graph, after)),
     ).drop_nulls("event_id")
-    joined = ranks.members.join(rows, on=["rank", "event_id"], how="left", maintain_order="left")
+    every = pl.concat([ranks.members, _members_of(after.activities[traced:])])
+    joined = every.join(rows, on=["rank", "event_id"], how="left", maintain_order="left")
     members = joined.filter(~pl.col("_removed").fill_null(value=False)).with_columns(
         pl.coalesce("_start", "start_ns").alias("start_ns"),
         pl.coalesce("_end", "end_ns").alias("end_ns"),
@@ -205,17 +264,56 @@ def _linked(
     )
 
 
+_DEVICE = "0"
+"""Device of collectives that the traces lack, where it is not the host."""
+
+
+def _members_of(added: pl.DataFrame) -> pl.DataFrame:
+    """`MEMBERS` of collectives that the traces lack, each in the group of those that divide its rank."""
+    own = added.filter(as_text("kind") == ActivityKind.COMMUNICATION.value)
+    ranks = own.get_column("rank")
+    rows = own.select(
+        "rank",
+        "event_id",
+        as_text("step"),
+        as_text("type"),
+        as_text("name"),
+        "start_ns",
+        "end_ns",
+        ranks.map_elements(group_of_shards, pl.String).alias("group"),
+        pl.format("[{}]", "rank").alias("group_ranks"),
+        pl.lit(with_tensor.name).alias("process_group"),
+        pl.when(pl.col("stream").is_null()).then(pl.lit(HOST)).otherwise(pl.lit(_DEVICE)).alias("device"),
+        pl.coalesce("stream", "lane").cast(pl.String).alias("stream"),
+        *(pl.col("size_bytes").alias(name) for name in ("in_bytes", "out_bytes")),
+    )
+    return MEMBERS.conform(rows, fill_missing=True)
+
+
+def _of_merged(graph: DependencyGraph, after: DependencyGraph) -> _Floats:
+    """New bytes of each activity that is merged with others, over the old."""
+    was, now = (
+        each.activities.get_column("size_bytes").fill_null(0).to_numpy()[: graph.activities.height]
+        for each in (graph, after)
+    )
+    found = np.ones(after.activities.height)
+    found[: len(was)] = np.where(was > 0, now / np.maximum(was, 1), 1.0)
+    return found
+
+
 def _removed(graph: DependencyGraph, after: DependencyGraph) -> _Bools:
     """Whether each activity no longer meets other ranks, or, if it never did, no longer takes time."""
-    met, idle = _meets(graph), (work_of(graph) > 0) & (work_of(after) == 0)
-    found: _Bools = np.where(met, ~_meets(after), idle)
+    traced = graph.activities.height
+    found = ~_meets(after)
+    idle = (work_of(graph) > 0) & (work_of(after)[:traced] == 0)
+    found[:traced] = np.where(_meets(graph), found[:traced], idle)
     return found
 
 
 def _meets(graph: DependencyGraph) -> _Bools:
     """Whether each activity meets other ranks."""
     found = np.zeros(graph.activities.height, dtype=np.bool_)
-    between = np.isin(graph.edges.kind, _BETWEEN_RANKS)
+    between = np.isin(graph.edges.kind, BETWEEN_RANKS)
     for moments in (graph.edges.before[between], graph.after[between]):
         found[graph.moments.activity[moments]] = True
     return found

@@ -27,6 +27,7 @@ from tracebraid.model.graph import (
 from tracebraid.simulation.changes.apply import changed
 from tracebraid.simulation.changes.communication import communication_costs, is_work, work_of
 from tracebraid.simulation.changes.reshaping import IntervalEnd, Reshaped
+from tracebraid.simulation.changes.tensor import with_tensor
 from tracebraid.simulation.changes.verbs import On, text_of, verb_named
 from tracebraid.simulation.contention import (
     EQUAL_SHARES,
@@ -236,31 +237,33 @@ def _overlap_notes(after: DependencyGraph, interference: Interference) -> list[W
 def _all_changed(
     graph: DependencyGraph, changes: Sequence[Change], end: IntervalEnd | None = None
 ) -> tuple[DependencyGraph, pl.DataFrame, list[WhatIfNote], dict[int, Reshaped]]:
-    """Apply all changes; return the graph, `WHAT_IF_CHANGES`, notes, and changes of shape by their number."""
-    rows, notes, shapes = [], [], {}
-    for number, change in enumerate(changes):
+    """Apply all changes; return the graph, `WHAT_IF_CHANGES`, notes, and changes of shape by their number.
+
+    One that adds collectives comes first, so that other changes of shape apply to these as well.
+    """
+    rows: list[dict[str, object]] = [{} for _ in changes]
+    notes, shapes = [], {}
+    for number, change in sorted(enumerate(changes), key=lambda item: item[1].verb != with_tensor.name):
         after, chosen, reshaped = changed(graph, change, end)
         if reshaped is not None:
             shapes[number] = reshaped
         own = np.flatnonzero(chosen)
         # A change of shape may add activities.
         there = own[own < graph.activities.height]
-        rows.append(
-            {
-                "change": text_of(change),
-                "activities": len(own),
-                "events": len(there) - graph.activities.get_column("event_id")[pl.Series(there)].null_count(),
-                "before_ns": int(work_of(graph)[there].sum()),
-                "after_ns": int(work_of(after)[own].sum()),
-            }
-        )
+        rows[number] = {
+            "change": text_of(change),
+            "activities": len(own),
+            "events": len(there) - graph.activities.get_column("event_id")[pl.Series(there)].null_count(),
+            "before_ns": int(work_of(graph)[there].sum()),
+            "after_ns": int(work_of(after)[own].sum()),
+        }
         transfers = verb_named(change.verb).on is On.TRANSFERS
         if transfers and not communication_costs(graph, chosen).known.all():
             notes.append(WhatIfNote.LATENCY_UNKNOWN)
         if transfers and _is_alone(graph, chosen):
             notes.append(WhatIfNote.ALONE)
         graph = after
-    return graph, WHAT_IF_CHANGES.conform(pl.DataFrame(rows)), notes, shapes
+    return graph, WHAT_IF_CHANGES.conform(pl.DataFrame(rows)), notes, dict(sorted(shapes.items()))
 
 
 def _basis(rows: pl.DataFrame, shapes: Mapping[int, Reshaped]) -> pl.DataFrame:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,8 +28,14 @@ from tracebraid.results import Exported
 from tracebraid.simulation.changes.communication import ring_ns
 
 RANKS = 4
-PARAMETERS = ((512, 512), (256, 512), (1024, 512), (128, 128))
+PARAMETERS = ((512, 512), (256, 512), (1024, 512), (512, 1024), (128, 128))
+PARAMETER_BYTES = tuple(4 * rows * columns for rows, columns in PARAMETERS)
+LEFT_BY_TWO = 1 - sum(PARAMETER_BYTES[2:4]) / sum(PARAMETER_BYTES) / 2
+DIVIDED_BYTES = tuple(round(size * LEFT_BY_TWO) for size in PARAMETER_BYTES)
+ROWS = 64
+SUM_BYTES = 4 * ROWS * 512
 NETWORK = "ring,1GB/s,5us"
+GIVEN = "network=1GB/s,5us"
 STEPS = (1, 2, 3)
 
 
@@ -38,10 +46,15 @@ def exported(traces: Path, out: Path, *changes: str, **options: object) -> Expor
 
 
 def training(transfers_ns: tuple[int, ...]) -> PlannedJob:
-    """Ranks that accumulate a gradient of each parameter, and reduce them over gloo."""
+    """Ranks that multiply by two parameters, accumulate a gradient of each, and reduce them over gloo."""
     job = PlannedJob(RANKS, devices=())
     for number in STEPS:
         with job.step(number):
+            for thread in job.threads:
+                for (found, given), name in zip(PARAMETERS[2:4], ("gelu", "add"), strict=True):
+                    product = [[found], [ROWS, given], [given, found], [], []]
+                    thread.run("aten::addmm", 100_000, dims=product)
+                    thread.run(f"aten::{name}", 10_000, dims=[[ROWS, found]])
             for shape in PARAMETERS:
                 for thread in job.threads:
                     accumulates = "torch::autograd::AccumulateGrad"
@@ -120,6 +133,109 @@ def test_a_changed_job_takes_as_long_as_what_if_says(
     assert max(filter(None, ends_ns)) == sum(
         found.steps.filter(pl.col("rank").is_null()).get_column("after_ns")
     )
+
+
+def replayed_ns(done: Exported) -> int:
+    """How long the last rank takes, where the replay is exact."""
+    assert done.replay is not None
+    assert {row.error_ns for row in done.replay.rows} == {0}
+    return max(row.replayed_ns or 0 for row in done.replay.rows if row.step is None)
+
+
+@pytest.mark.full(keep=8)
+@pytest.mark.parametrize("detail", list(Detail))
+@pytest.mark.parametrize(
+    ("changes", "ranks", "sizes"),
+    [
+        (("merge 4MB",), RANKS, [sum(PARAMETER_BYTES[:3]), sum(PARAMETER_BYTES[3:])]),
+        (("merge 1GB",), RANKS, [sum(PARAMETER_BYTES)]),
+        (("merge 1GB", "scale-batch 2"), RANKS, [sum(PARAMETER_BYTES)]),
+        (("merge 1GB", "remove kind=communication"), RANKS, []),
+        (("offload name=aten::mm",), RANKS, PARAMETER_BYTES),
+        ((f"tensor 1->2 {GIVEN}",), 2 * RANKS, [SUM_BYTES, *DIVIDED_BYTES]),
+        ((f"tensor 1->2 {GIVEN}", "scale-batch 2"), 2 * RANKS, [2 * SUM_BYTES, *DIVIDED_BYTES]),
+        (("scale-batch 2", f"tensor 1->2 {GIVEN}"), 2 * RANKS, [2 * SUM_BYTES, *DIVIDED_BYTES]),
+        ((f"tensor 1->2 {GIVEN}", "data-parallel 4->8"), 16, [SUM_BYTES, *DIVIDED_BYTES]),
+        ((f"tensor 1->2 {GIVEN}", "merge 1GB"), 2 * RANKS, [SUM_BYTES, sum(DIVIDED_BYTES)]),
+        ((f"tensor 1->2 {GIVEN}", "remove kind=communication"), 2 * RANKS, []),
+    ],
+)
+def test_a_job_with_other_communication_takes_as_long_as_what_if_says(
+    of_network: Path,
+    changes: tuple[str, ...],
+    ranks: int,
+    sizes: Sequence[int] | None,
+    detail: Detail,
+    tmp_path: Path,
+) -> None:
+    done = exported(of_network, tmp_path / "out", *changes, detail=detail)
+    found = tracebraid.what_if(tracebraid.open(of_network), *changes)
+    assert replayed_ns(done) == sum(found.steps.filter(pl.col("rank").is_null()).get_column("after_ns"))
+    assert len(list((tmp_path / "out").glob("job.*.et"))) == ranks
+    for rank in (0, ranks - 1):
+        nodes = tracebraid.chakra.read(tmp_path / "out" / f"job.{rank}.et").nodes
+        of_step = nodes.filter(pl.col("step").cast(pl.String) == f"ProfilerStep#{STEPS[-1]}")
+        if sizes is not None:
+            assert of_step.get_column("comm_size").drop_nulls().to_list() == list(sizes)
+
+
+def test_ranks_that_divide_one_are_next_to_each_other(of_network: Path, tmp_path: Path) -> None:
+    exported(of_network, tmp_path / "out", f"tensor 1->2 {GIVEN}", "data-parallel 4->8")
+    facts = json.loads((tmp_path / "out" / "export.json").read_text())
+    assert [rank["source"] for rank in facts["ranks"]] == [number // 2 % RANKS for number in range(16)]
+    groups = [(group["name"], group["ranks"]) for group in facts["groups"]]
+    replicas = [list(range(first, 16, 2)) for first in range(2)]
+    assert [ranks for name, ranks in groups if name != "tensor"] == replicas
+    assert [ranks for name, ranks in groups if name == "tensor"] == [[n, n + 1] for n in range(0, 16, 2)]
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("detail", list(Detail))
+def test_a_rank_alone_is_divided_over_a_network(ranks: int, detail: Detail, tmp_path: Path) -> None:
+    """Kernels in pairs; the simulator runs the all-reduces behind them on the network that was given."""
+    job = PlannedJob(1)
+    (scene,), (host,) = job.scenes, job.threads
+    for number in STEPS:
+        with job.step(number):
+            for name, dims in (
+                ("aten::mm", [[ROWS, 512], [512, 1024]]),
+                ("aten::gelu", [[ROWS, 1024]]),
+                ("aten::mm", [[ROWS, 1024], [1024, 512]]),
+                ("aten::add", [[ROWS, 512], [ROWS, 512]]),
+            ):
+                with host.op(name, 1_000, dims=dims):
+                    host.launch(scene.stream(7), name, 500_000)
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    change = f"tensor 1->{ranks} {GIVEN}"
+    done = exported(job.write(traces), tmp_path / "out", change, detail=detail, simulator="astra-sim")
+    predicted_ns = tracebraid.what_if(tracebraid.open(traces), change).after_ns
+    assert replayed_ns(done) == pytest.approx(len(STEPS) * predicted_ns, rel=1e-3)
+    hardware = ChakraHardware(
+        lanes=Lanes.UNLIMITED, settings=CollectiveSettings(chunks=1, endpoint_delay_ns=0)
+    )
+    ran = tracebraid.chakra.run(tmp_path / "out", NETWORK, hardware=hardware)
+    simulated = ran.steps.filter(pl.col("rank").is_null()).get_column("duration_ns").to_list()
+    assert simulated == pytest.approx([predicted_ns] * len(STEPS), rel=1e-3)
+
+
+def test_a_group_that_is_all_ranks_gets_more(tmp_path: Path) -> None:
+    job = PlannedJob(2, devices=())
+    for number in STEPS:
+        with job.step(number):
+            for size in (1, 4):
+                for thread in job.threads:
+                    thread.run("aten::mm", 50_000, dims=[[size * ROWS, 512], [512, 256]])
+                    thread.run("aten::gelu", 10_000, dims=[[size * ROWS, 256]])
+                    thread.run("aten::mm", 50_000, dims=[[size * ROWS, 256], [256, 512]])
+                job.collective(nelems=size * ROWS * 512, transfer=10_000 + size * 4_000)
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    done = exported(job.write(traces), tmp_path / "out", "tensor 2->8")
+    found = tracebraid.what_if(tracebraid.open(traces), "tensor 2->8")
+    assert replayed_ns(done) == sum(found.steps.filter(pl.col("rank").is_null()).get_column("after_ns"))
+    facts = json.loads((tmp_path / "out" / "export.json").read_text())
+    assert [group["ranks"] for group in facts["groups"]] == [list(range(8))]
 
 
 @pytest.mark.parametrize("replicas", [8, 64])
@@ -218,11 +334,11 @@ def test_removed_communication_is_not_simulated(lacks: tuple[int, ...], tmp_path
     ("changes", "options", "said"),
     [
         (("pipeline 1->2",), {}, "the traces lack the sends between stages"),
-        (("merge 1MB",), {}, "still send each"),
-        (("offload name=aten::mm",), {}, "lack the thread"),
         (("ranks 8",), {}, "data-parallel"),
         (("data-parallel 4->2",), {}, "ranks are added, not removed"),
-        (("data-parallel 2->8",), {}, "some of 4 ranks"),
+        (("data-parallel 2->8",), {}, "groups of 2 of 4 ranks"),
+        ((f"tensor 1->2 {GIVEN}",), {"world_size": 9}, "--world-size 9 is no multiple"),
+        ((f"tensor 1->2 {GIVEN}", "data-parallel 4->8"), {"world_size": 8}, "a job of 16 ranks"),
         (("data-parallel 4->8",), {"world_size": 16}, "a job of 8 ranks, which is not --world-size 16"),
         (("data-parallel 4->8",), {"missing": "shrink"}, "leaves out those without"),
         (("scale 0.5 name=nothing",), {}, "nothing"),

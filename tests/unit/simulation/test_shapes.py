@@ -351,27 +351,40 @@ def test_heads_are_not_split() -> None:
         tracebraid.what_if(attention_graph(4, SDPA, wide=True), f"tensor 1->8 {NETWORK}")
 
 
-def test_groups_of_tensor_parallelism_get_other_ranks(tmp_path: Path) -> None:
+SIZES = (ROWS * WIDTH, 4 * ROWS * WIDTH)
+
+
+@pytest.fixture
+def divided_layers(tmp_path: Path) -> tracebraid.Job:
+    """Two ranks that divide two layers, and add up what each makes."""
     job = PlannedJob(2, devices=[])
-    sizes = (ROWS * WIDTH, 4 * ROWS * WIDTH)
     for number in range(4):
         with job.step(number + 1):
-            for nelems in sizes:
+            for nelems in SIZES:
                 for rank in range(2):
                     linear(job.threads[rank], WIDTH, WIDTH // 2)
                     job.threads[rank].run("aten::gelu", 10_000, dims=[[ROWS, WIDTH // 2]])
                     linear(job.threads[rank], WIDTH // 2, WIDTH)
                 job.collective(nelems=nelems, transfer=10_000 + nelems // 10)
-    traces = tracebraid.open(job.write(tmp_path))
+    return tracebraid.open(job.write(tmp_path))
+
+
+def test_groups_of_tensor_parallelism_get_other_ranks(divided_layers: tracebraid.Job) -> None:
     with pytest.raises(ArgumentError, match="group as FROM"):
-        tracebraid.what_if(traces, f"tensor 1->2 {NETWORK}")
-    found = tracebraid.what_if(traces, "tensor 2->8").shape_basis
+        tracebraid.what_if(divided_layers, f"tensor 1->2 {NETWORK}")
+    found = tracebraid.what_if(divided_layers, "tensor 2->8").shape_basis
     rows = {row["what"]: row for row in found.iter_rows(named=True)}
     # A ring of 8 has 7 links instead of 1, and each passes an eighth instead of a half.
-    expected_ns = 8 * sum(7 * 10_000 + nelems / 10 * (7 / 8) / (1 / 2) for nelems in sizes)
+    expected_ns = 8 * sum(7 * 10_000 + nelems / 10 * (7 / 8) / (1 / 2) for nelems in SIZES)
     assert rows["all_reduce"]["after_ns"] == pytest.approx(expected_ns, rel=0.02)
     assert rows["matrix products"]["after_ns"] < 0.5 * rows["matrix products"]["before_ns"]
     assert "tensor all_reduce" not in rows
+
+
+def test_layers_repeat_what_ranks_do_together_in_them(divided_layers: tracebraid.Job) -> None:
+    found = tracebraid.what_if(divided_layers, "layers 2->6")
+    layers_ns = sum(2 * 50_000 + 10_000 + 10_000 + nelems // 10 for nelems in SIZES)
+    assert 2 * layers_ns < found.after_ns - found.before_ns < 2 * found.before_ns
 
 
 def test_kernels_of_pairs_are_divided_and_wait_for_the_sum() -> None:

@@ -56,9 +56,10 @@ def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
     planned = PlanOptions(
         wanted.missing_ranks if first.world_size is None else MissingRanks.REPLICATE,
         wanted.dialect,
-        first.world_size or wanted.world_size,
+        first.world_size or (wanted.world_size and wanted.world_size // first.shards),
         steps,
         single_lane,
+        first.shards,
     )
     plan = plan_job(job.path, first.ranks, planned)
     if plan.mostly_alone is not None and not wanted.allow_alone:
@@ -93,7 +94,8 @@ class _First(Struct, frozen=True, eq=False):
         windows: the steps of all ranks: `rank`, `step`, `start_ns`.
         only: the only rank, which need not be read again; None: there are several.
         others: ranks that are exported otherwise than they were traced.
-        world_size: ranks of the job after a change of replicas; None: there is none.
+        world_size: ranks of the job after a change of their groups; None: there is none.
+        shards: ranks that do the work of each together, after a change of tensor parallelism.
     """
 
     job: Job
@@ -102,6 +104,7 @@ class _First(Struct, frozen=True, eq=False):
     only: LinkedTrace | None = None
     others: Mapping[int, OtherRank] = {}
     world_size: int | None = None
+    shards: int = 1
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -129,14 +132,18 @@ def _first_pass(job: Job) -> _First:
 def _changed_pass(job: Job, wanted: ChakraOptions) -> _First:
     """What changes predict instead."""
     predicted = predicted_job(dependency_graph(job), [change_of(each) for each in wanted.changes])
-    if wanted.world_size is not None and predicted.world_size not in (None, wanted.world_size):
+    size, asked = predicted.world_size, wanted.world_size
+    if asked is not None and asked % predicted.shards:
         raise ArgumentError(
-            f"the changes make a job of {predicted.world_size} ranks, which is not --world-size {wanted.world_size}"
+            f"the changes divide each rank over {predicted.shards}: --world-size {asked} is no multiple of it"
         )
-    if predicted.world_size is not None and wanted.missing_ranks is MissingRanks.SHRINK:
+    if size is not None and asked not in (None, size * predicted.shards):
         raise ArgumentError(
-            f"the changes make a job of {predicted.world_size} ranks, and --missing shrink leaves out those without a "
-            "trace"
+            f"the changes make a job of {size * predicted.shards} ranks, which is not --world-size {asked}"
+        )
+    if size is not None and wanted.missing_ranks is MissingRanks.SHRINK:
+        raise ArgumentError(
+            f"the changes make a job of {size} ranks, and --missing shrink leaves out those without a trace"
         )
     # The predicted ranks are in this process.
     return _First(
@@ -144,7 +151,8 @@ def _changed_pass(job: Job, wanted: ChakraOptions) -> _First:
         predicted.ranks,
         predicted.starts,
         others=predicted.of_rank,
-        world_size=predicted.world_size,
+        world_size=size,
+        shards=predicted.shards,
     )
 
 

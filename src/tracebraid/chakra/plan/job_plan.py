@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from tracebraid.analysis.collectives.transfers import members_with_waits
 from tracebraid.chakra.codes import CollectiveCommType, Dialect, MissingRanks, NodeType
 from tracebraid.chakra.plan.consistent_order import Rows, consistent_order
+from tracebraid.chakra.plan.divided_ranks import RankGroups, divided
 from tracebraid.chakra.plan.meeting_times import MEETING_COLUMNS, with_meeting_times
 from tracebraid.chakra.plan.traced_communication import traced_communication, with_known_groups
 from tracebraid.chakra.plan.world import (
@@ -89,7 +90,7 @@ def _peers(rows: pl.DataFrame, groups: GroupsOfRanks, ranks: Sequence[PlannedRan
     """
     own = rows.filter(pl.col("type").is_in(PAIRED))
     dense = {rank.world_rank: rank.rank for rank in ranks}
-    home = {rank.world_rank: number for number, rank in enumerate(ranks) if not rank.is_replica}
+    home = {rank.source: number for number, rank in enumerate(ranks) if not rank.is_replica}
     found = []
     columns = ("rank", "row", "source", "is_replica", "origin", "entry", "type", "_from", "_to")
     for rank, row, source, is_replica, origin, entry, kind, sender, receiver in own.select(
@@ -394,7 +395,11 @@ def plan_job(path: str, ranks: LinkedRanks, options: PlanOptions) -> JobPlan:
     simulated = simulated_ranks(world, options)
     groups = groups_of_ranks(world, simulated, options)
     traced = traced_communication(members, ranks.collectives, world.groups, options.steps, LEAST_CONFIDENCE)
-    rows = _ordered(planned_communication(traced, simulated, groups), options.single_lane)
+    rows = planned_communication(traced, simulated, groups)
+    if options.shards > 1:
+        every = divided(RankGroups(simulated, groups, rows), world.groups, options.shards)
+        simulated, groups, rows = every.ranks, every.groups, every.communication
+    rows = _ordered(rows, options.single_lane)
     rows = _mapped(rows, options.dialect)
     rows = _meeting(rows, ranks, options.single_lane)
     is_group = pl.col("reason").is_null() & ~is_between_two()

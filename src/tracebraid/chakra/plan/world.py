@@ -24,10 +24,11 @@ class PlanOptions(Struct, frozen=True):
     Args:
         missing: what becomes of ranks of the world that have no trace.
         dialect: which types of communication the nodes may have.
-        world_size: ranks that are simulated, at least those of the traces' world; None: as many as these.
+        world_size: ranks of the simulated world, at least those of the traces' world; None: as many as these.
         steps: names of the steps that are simulated; None: all of the traces.
         single_lane: each rank does one communication at a time: it is ordered by its ends, and its times are those of
             such a lane.
+        shards: ranks that do the work of each of the world together.
     """
 
     missing: MissingRanks = MissingRanks.REFUSE
@@ -35,6 +36,7 @@ class PlanOptions(Struct, frozen=True):
     world_size: int | None = None
     steps: tuple[str, ...] | None = None
     single_lane: bool = False
+    shards: int = 1
 
 
 class PlannedRank(Struct, frozen=True):
@@ -43,17 +45,14 @@ class PlannedRank(Struct, frozen=True):
     Args:
         rank: its number in the simulation, dense from 0 up: that of its file.
         world_rank: its number in the job.
-        source: the rank, by its number in the job, of whose trace its work is; another one where it is missing.
+        source: the rank, by its number in the traces, whose work it does.
+        is_replica: whether it has no trace of its own.
     """
 
     rank: int
     world_rank: int
     source: int
-
-    @property
-    def is_replica(self) -> bool:
-        """Return whether it has no trace of its own."""
-        return self.source != self.world_rank
+    is_replica: bool = False
 
 
 class PlannedGroup(Struct, frozen=True):
@@ -317,8 +316,10 @@ def simulated_ranks(world: TracedWorld, options: PlanOptions) -> tuple[PlannedRa
         raise _refused(world, size, missing)
     else:
         replaced = {rank: _source(world, rank, size) for rank in missing}
-        found = tuple(PlannedRank(rank, rank, replaced.get(rank, rank)) for rank in range(size))
-    if len(found) < _LEAST_OF_ASTRA_SIM and options.dialect is Dialect.ASTRA_SIM:
+        found = tuple(
+            PlannedRank(rank, rank, replaced.get(rank, rank), rank in replaced) for rank in range(size)
+        )
+    if len(found) * options.shards < _LEAST_OF_ASTRA_SIM and options.dialect is Dialect.ASTRA_SIM:
         raise _too_few(world)
     return found
 

@@ -25,6 +25,7 @@ from tracebraid.model.graph import (
 )
 from tracebraid.model.rows import distinct_rows
 from tracebraid.simulation.changes.communication import (
+    BETWEEN_RANKS,
     drop_residuals,
     whole_ns,
     with_totals,
@@ -44,7 +45,6 @@ from tracebraid.simulation.changes.reshaping import IntervalEnd, Reshaped
 from tracebraid.simulation.changes.verbs import On, Value, checked, verb, verb_named
 
 _WAITS = (EdgeKind.SYNC, EdgeKind.COMMUNICATION_WAIT, EdgeKind.QUEUE)
-_RANKS = (EdgeKind.ARRIVAL, EdgeKind.TRANSFER)
 _WAITING_KINDS = (EdgeKind.STREAM_ORDER, EdgeKind.EVENT_WAIT, EdgeKind.SYNC)
 """Latencies that remain when their cause is removed: the previous work on the stream is then awaited."""
 
@@ -67,7 +67,7 @@ def removed(graph: DependencyGraph, chosen: NDArray[np.bool_]) -> DependencyGrap
     kinds = graph.activities.get_column("kind").cast(pl.String)
     member = gone & (kinds == ActivityKind.COMMUNICATION.value).to_numpy()
     is_member = member[graph.moments.activity[after]] | member[graph.moments.activity[edges.before]]
-    dropped = waiting | (np.isin(edges.kind, _RANKS) & is_member)
+    dropped = waiting | (np.isin(edges.kind, BETWEEN_RANKS) & is_member)
     left_without = before_removed & ~np.isin(edges.kind, _WAITING_KINDS)
     is_latency = (edges.kind != EdgeKind.HOST) & (waits_removed | left_without)
     work = without_callers(graph, gone, np.where(of_removed | is_latency, 0, edges.work_ns))
@@ -386,7 +386,7 @@ _RECEIVE_NS = 1_000_000
 small batches on two cores: 0.8 to 1.3 ms beside a model (the pair `loader_workers`), 1.5 to 2 ms after a pause."""
 
 
-@verb("offload", Value.COUNT, default=1.0, unexported="the traces lack the thread that it adds")
+@verb("offload", Value.COUNT, default=1.0)
 def offloaded(graph: DependencyGraph, chosen: _Bools, ahead: float) -> DependencyGraph:
     """Let another thread do host work, with all it calls, N results ahead (default 1).
 

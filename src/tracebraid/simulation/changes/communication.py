@@ -20,6 +20,8 @@ _Floats = NDArray[np.float64]
 
 WORK = (EdgeKind.HOST, EdgeKind.DEVICE, EdgeKind.TRANSFER)
 """Edges whose work belongs to an activity; the work of all others is a latency."""
+BETWEEN_RANKS = (EdgeKind.ARRIVAL, EdgeKind.TRANSFER)
+"""Edges by which communication meets other ranks."""
 
 _MOST_NS = 2.0**62
 """Maximum total work of a graph, about 146 years, so that times in a replay fit in 64 bits."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
@@ -11,6 +12,7 @@ from tracebraid.graph.latest_edges import edge_list, with_edges, without_edges
 from tracebraid.model.graph import DependencyGraph, EdgeKind, Point, Residual
 from tracebraid.native.loops import native_loop
 from tracebraid.simulation.changes.communication import (
+    BETWEEN_RANKS,
     communication_costs,
     drop_residuals,
     whole_ns,
@@ -32,13 +34,7 @@ _OF_RESULT = (
 """Edges from the end of a collective to what needs its result."""
 
 
-@verb(
-    "merge",
-    Value.SIZE,
-    on=On.TRANSFERS,
-    error=0.2,
-    unexported="ranks would still send each of the merged collectives",
-)
+@verb("merge", Value.SIZE, on=On.TRANSFERS, error=0.2)
 def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> DependencyGraph:
     """Merge consecutive collectives of a group, type and step into buckets of at most this size.
 
@@ -60,7 +56,23 @@ def merged(graph: DependencyGraph, chosen: _Bools, most_bytes: float) -> Depende
     merged_ns = np.where(costs.known, total_ns / count + (1 - 1 / count) * size_ns, total_ns)
     left_ns = np.where(bucket == activity, merged_ns, 0.0)
     work[costs.edges] = whole_ns(np.where(count > 1, left_ns, alone_ns))
-    return _waiting_for_last(_asked_once(with_work(graph, work), last), last)
+    return _as_one(_waiting_for_last(_asked_once(with_work(graph, work), last), last), last)
+
+
+def _as_one(graph: DependencyGraph, last: _Ints) -> DependencyGraph:
+    """The graph in which the last of each bucket has the bytes of all, and the others meet no other rank."""
+    merged = last != np.arange(len(last))
+    in_bucket = merged.copy()
+    in_bucket[last[merged]] = True
+    sizes = graph.activities.get_column("size_bytes").fill_null(0).to_numpy()
+    total = np.zeros(len(last), dtype=np.int64)
+    np.add.at(total, last[in_bucket], sizes[in_bucket])
+    size = pl.when(pl.Series(in_bucket)).then(pl.Series(total)).otherwise("size_bytes").alias("size_bytes")
+    activity, edges = graph.moments.activity, graph.edges
+    meets = np.isin(edges.kind, BETWEEN_RANKS) & (
+        merged[activity[edges.before]] | merged[activity[graph.after]]
+    )
+    return replace(without_edges(graph, meets), activities=graph.activities.with_columns(size))
 
 
 def _asked_once(graph: DependencyGraph, last: _Ints) -> DependencyGraph:

@@ -28,7 +28,7 @@ from tracebraid.simulation.changes.communication import (
     with_work,
     work_of,
 )
-from tracebraid.simulation.changes.move import launched_by
+from tracebraid.simulation.changes.move import asked_by, launched_by
 from tracebraid.simulation.scaling import Amount, Call, Rates, Scaled, amount_of, class_of, doubtful
 from tracebraid.simulation.structure import REQUESTS, Run, Structure, numel_of
 
@@ -113,7 +113,8 @@ def _with_collectives(graph: DependencyGraph, added: NewCollectives, time_ns: _F
     ends = graph.moment_of[_last_work(graph, added.behind), Point.END].astype(np.int64)
     own = graph.activities[graph.moments.activity[ends]]
     rows = own.select(
-        "rank", "stream", "lane", "step", pl.col("end_ns").alias("start_ns"), "end_ns"
+        *("rank", "op_event", "op", "stream", "lane", "step", "end_ns"),
+        pl.col("end_ns").alias("start_ns"),
     ).with_columns(
         name=pl.lit(added.name),
         kind=pl.lit(ActivityKind.COMMUNICATION.value),
@@ -127,10 +128,16 @@ def _with_collectives(graph: DependencyGraph, added: NewCollectives, time_ns: _F
     moved = edge_list(graph)[leaving]
     moved.before[:] = starts[number[moved.before]] + 1
     activity = graph.activities.height + np.arange(len(ends))
+    # As communication of traces it is part of its thread or stream, which waits until the transfer is over.
+    on_device = own.get_column("stream").is_not_null().to_numpy()
+    behind = np.where(on_device, EdgeKind.STREAM_ORDER, EdgeKind.HOST).astype(np.uint8)
+    inside = np.where(on_device, EdgeKind.DEVICE, EdgeKind.HOST).astype(np.uint8)
+    nothing = np.zeros_like(ends)
     edges = EdgeList.joined(
         [
             moved,
-            EdgeList.of(ends, starts, EdgeKind.THREAD, activity),
+            EdgeList(ends, starts, nothing, behind, activity),
+            EdgeList(starts, starts + 1, nothing, inside, activity),
             EdgeList.of(starts, starts + 1, EdgeKind.TRANSFER, activity, whole_ns(time_ns)),
         ]
     )
@@ -480,7 +487,10 @@ def range_of(structure: Structure, part: Run | slice, scaled: Scaled, what: str,
 
 
 def scale_ranges(shaping: Reshaping, ranges: list[Range]) -> None:
-    """Scale the time of threads in ranges, of the device work launched there, and of the gaps between that."""
+    """Scale the time of threads in ranges, of the device work launched there, and of the gaps between that.
+
+    Communication that is requested there scales as a whole, but for that of gradients and parameters.
+    """
     graph, structure = shaping.graph, shaping.structure
     edges, after, moments = graph.edges, graph.after, structure.moments
     starts = graph.moments.point[moments] == Point.START
@@ -492,22 +502,26 @@ def scale_ranges(shaping: Reshaping, ranges: list[Range]) -> None:
         of_activity[graph.moments.activity[moments[part][starts[part]]]] = number
     by = launched_by(graph)
     of_work = np.where((by >= 0) & ~members(structure), of_activity[np.maximum(by, 0)], -1)
+    own = np.flatnonzero(members(structure) & ~gradient_members(structure))
+    requests = asked_by(graph)[own]
+    of_work[own] = of_activity[np.where(requests >= 0, requests, graph.ops_around(own))]
     on_host = np.array([each.host for each in ranges], dtype=np.bool_)
     of_moment[(of_moment >= 0) & ~on_host[of_moment]] = -1
     factors = np.array([(each.scaled.factor, each.scaled.low, each.scaled.high) for each in ranges])
     shaping.of_amounts[of_activity >= 0] *= factors[of_activity[of_activity >= 0], :1]
+    shaping.of_sizes[own] *= np.where(of_work[own] >= 0, factors[of_work[own], 0], 1.0)
     what, basis = (
         pl.Series(values, dtype=pl.String)
         for values in ([each.what for each in ranges], [each.scaled.basis.value for each in ranges])
     )
     of_edge = np.select(
-        [edges.kind == EdgeKind.HOST, edges.kind == EdgeKind.DEVICE],
+        [edges.kind == EdgeKind.HOST, np.isin(edges.kind, (EdgeKind.DEVICE, EdgeKind.TRANSFER))],
         [of_moment[after], of_work[edges.activity]],
         -1,
     )
-    own = np.flatnonzero(of_edge >= 0)
-    at = pl.Series(of_edge[own])
-    shaping.scale(own, factors[of_edge[own]], what.gather(at), basis.gather(at))
+    scaled = np.flatnonzero(of_edge >= 0)
+    at = pl.Series(of_edge[scaled])
+    shaping.scale(scaled, factors[of_edge[scaled]], what.gather(at), basis.gather(at))
     behind, ahead = of_work[graph.moments.activity[after]], of_work[graph.moments.activity[edges.before]]
     gaps = np.flatnonzero((edges.kind == EdgeKind.STREAM_ORDER) & (behind >= 0) & (behind == ahead))
     shaping.factors[gaps] = factors[behind[gaps]]

@@ -97,13 +97,7 @@ class _Pass(Struct, frozen=True, eq=False):
     pairs: Sequence[_Pair] = ()
 
 
-@verb(
-    "tensor",
-    Value.SIZES,
-    on=On.SHAPES,
-    network=True,
-    unexported="the traces lack the collectives that it adds; tracebraid chakra generate writes tensor parallelism",
-)
+@verb("tensor", Value.SIZES, on=On.SHAPES, network=True)
 def with_tensor(graph: DependencyGraph, before: float, after: float, network: Ring | None) -> Reshaped:
     """Divide pairs of products over N ranks, by columns and then by rows; FROM is 1, or the ranks of a group.
 
