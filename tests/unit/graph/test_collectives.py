@@ -391,6 +391,41 @@ def test_a_thread_that_mostly_resumes_long_after_what_it_asked_for_sleeps(
     assert (edges.kind == EdgeKind.COMMUNICATION_WAIT).sum() == waits
 
 
+@pytest.mark.parametrize(
+    ("behind_ns", "works_ns", "others", "waits"),
+    [
+        pytest.param(20_000, 0, 0, 1, id="ends right behind it"),
+        pytest.param(20_000, 0, 1, 1, id="and another does not"),
+        pytest.param(20_000, 0, 2, 0, id="and most others do not"),
+        pytest.param(400_000, 0, 0, 0, id="goes on"),
+        pytest.param(20_000, 5_000, 0, 0, id="calls another op before"),
+    ],
+)
+def test_a_hook_that_requests_communication_waits_in_the_op_that_calls_it(
+    behind_ns: int, works_ns: int, others: int, waits: int
+) -> None:
+    scene, host = host_scene(devices=[])
+    backend = scene.thread("pt_gloo_runner")
+    with host.op("torch::autograd::AccumulateGrad", 0):
+        host.spend(10_000)
+        host.run("c10d::allreduce_", 5_000)
+        backend.until(host.now + 3_000)
+        with backend.annotation("gloo:all_reduce", 1_000_000) as ranged:
+            pass
+        if works_ns:
+            host.run("aten::mm", works_ns)
+        host.until(ranged.end + behind_ns)
+    for _ in range(others):
+        with host.op("torch::autograd::AccumulateGrad", 0):
+            host.run("c10d::allreduce_", 5_000)
+            backend.until(host.now + 3_000)
+            host.run("aten::mm", 50_000)
+        with backend.annotation("gloo:all_reduce", 1_000_000):
+            pass
+    edges = rank_graph(scene.linked()).edges
+    assert (edges.kind == EdgeKind.COMMUNICATION_WAIT).sum() == waits
+
+
 def test_a_range_starts_after_the_op_that_requested_it() -> None:
     scene, _, requested, ranged = beside_gloo()
     graph = rank_graph(scene.linked())

@@ -343,7 +343,8 @@ def _waits(asked: _Asked, activities: RankActivities, chains: ThreadChains, time
     It waited for a range that ended while the thread showed nothing, if nothing that it asked for before still ran
     then, and: a function or op in which threads wait is open meanwhile; or no op is, the range took up most of the
     silence, and either the thread went silent as it asked, or it resumed promptly: one that sleeps meanwhile does
-    neither, or seldom (`_sleeps`). Then it has waited for all that it asked for before, too.
+    neither, or seldom (`_sleeps`); or all of that holds in ops of one name, such as autograd's that call hooks, mostly
+    where they ask for communication. Then it has waited for all that it asked for before, too.
     """
     position = chains.last_until(asked.thread, asked.end_ns - 1) + 1
     inside = (position > 0) & (position < chains.first[asked.thread + 1])
@@ -355,12 +356,26 @@ def _waits(asked: _Asked, activities: RankActivities, chains: ThreadChains, time
     at_once = np.isin(chains.moments[np.maximum(position - 1, 0)], moment(asked.op, Point.END))
     prompt = resumed_ns - asked.end_ns <= _prompt_ns(resumed_ns - silent_ns)
     meant = at_once | (prompt & ~_sleeps(asked, activities, chains, times_ns)[position])
-    behind_its_op = position > chains.position[moment(asked.op, Point.END)]
-    waited = inside & behind_its_op & (named | (unnamed & mostly & long & meant))
+    behind_its_op = inside & (position > chains.position[moment(asked.op, Point.END)])
+    silent = behind_its_op & mostly & long
+    in_hooks = _mostly_in(asked, activities, chains, silent & at_once & prompt & ~unnamed)
+    waited = (behind_its_op & named) | (silent & ((unnamed & meant) | in_hooks))
     range_of_edge, position_of_edge = _with_earlier(asked, waited, position, resumed_ns)
     before = moment(asked.range[range_of_edge], Point.END)
     after = chains.moments[position_of_edge]
     return EdgeList.of(before, after, EdgeKind.COMMUNICATION_WAIT, asked.range[range_of_edge])
+
+
+def _mostly_in(asked: _Asked, activities: RankActivities, chains: ThreadChains, waits: _Flags) -> _Flags:
+    """The waits in whatever is around the ops that asked, where most that ask in such of its name wait there."""
+    around = chains.owner[chains.position[moment(asked.op, Point.START)]]
+    inside = chains.owner[np.minimum(chains.position[moment(asked.op, Point.END)] + 1, len(chains.owner) - 1)]
+    names = activities.table[around].select(as_text("name"))
+    share = names.with_columns(pl.Series("waits", waits & (around == inside))).select(
+        pl.col("waits") & (pl.col("waits").mean().over("name") >= _WAITED_SHARE)
+    )
+    found: _Flags = share.to_series().to_numpy()
+    return found
 
 
 def _prompt_ns(silent_ns: _Ints) -> _Floats:
