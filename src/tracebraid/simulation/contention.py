@@ -17,6 +17,8 @@ _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
 _COMPUTES = (ActivityKind.OP.value, ActivityKind.CALL.value)
+_KIND = pl.col("kind").cast(pl.String)
+_COMMUNICATES = (ActivityKind.COMMUNICATION.value == _KIND) & pl.col("stream").is_null()
 _ALIKE = ("rank", "name", "op", "module", "shapes")
 _LEAST_NS = 20_000
 """Ops that take less vary by more than sharing explains."""
@@ -59,13 +61,13 @@ def contention_of(graph: DependencyGraph) -> Contention:
     The latter is fitted to the durations of equal ops in steps in which more or fewer threads computed beside them.
     """
     own = _own(graph)
-    excess = _excess(graph, own, graph.moments.time_ns)
+    excess = _excess(graph, own, _loads(graph)[own], graph.moments.time_ns)
     others = _waits_for_others(graph, own, excess)
     unknown = Contention(EQUAL_SHARES, _DOUBT, excess, others)
     if not (excess > 0).any():
         return unknown
     work = np.bincount(graph.edges.activity[own], graph.edges.work_ns[own], minlength=graph.activities.height)
-    rows = graph.activities.select(*_ALIKE, "step", "start_ns", pl.col("kind").cast(pl.String)).with_columns(
+    rows = graph.activities.select(*_ALIKE, "step", "start_ns", _KIND).with_columns(
         pl.Series("work_ns", work), pl.Series("excess", excess)
     )
     rows = rows.filter(pl.col("kind").is_in(_COMPUTES) & (pl.col("work_ns") >= _LEAST_NS)).drop_nulls("step")
@@ -97,15 +99,15 @@ def with_contention(graph: DependencyGraph, contention: Contention) -> Dependenc
     edges = graph.edges
     own = _own(graph)
     if len(own):
-        activity = edges.activity[own]
-        before = 1 + contention.slowdown * was[activity]
+        activity, load = edges.activity[own], _loads(graph)[own]
+        before = 1 + contention.slowdown * load * was[activity]
         last, found = was, graph
         for _ in range(_MOST_PASSES - 1):
-            now = _excess(found, own, replayed_times(found))
+            now = _excess(found, own, load, replayed_times(found))
             if np.abs(now - last).max(initial=0) < _SAME:
                 break
             work = edges.work_ns.copy()
-            work[own] = np.rint(work[own] * (1 + contention.slowdown * now[activity]) / before)
+            work[own] = np.rint(work[own] * (1 + contention.slowdown * load * now[activity]) / before)
             found, last = replace(graph, edges=replace(edges, work_ns=work)), now
         return found
     return graph
@@ -113,9 +115,8 @@ def with_contention(graph: DependencyGraph, contention: Contention) -> Dependenc
 
 def _own(graph: DependencyGraph) -> _Ints:
     """Numbers of edges in which a thread of the host computes: ops, calls, and transfers of its backend."""
-    edges, kind = graph.edges, pl.col("kind").cast(pl.String)
-    communicates = (kind == ActivityKind.COMMUNICATION.value) & pl.col("stream").is_null()
-    computes = graph.activities.select(kind.is_in(_COMPUTES) | communicates).to_series().to_numpy()
+    edges = graph.edges
+    computes = graph.activities.select(_KIND.is_in(_COMPUTES) | _COMMUNICATES).to_series().to_numpy()
     kinds = np.isin(edges.kind, (EdgeKind.HOST, EdgeKind.TRANSFER))
     return np.flatnonzero(kinds & (edges.work_ns > 0) & computes[edges.activity])
 
@@ -138,7 +139,29 @@ def _waits_for_others(graph: DependencyGraph, own: _Ints, excess: _Floats) -> fl
     return max(0.0, *shares) if shares else 0.0
 
 
-def _excess(graph: DependencyGraph, own: _Ints, times_ns: _Ints) -> _Floats:
+_BACKEND = "gloo"
+"""In the names of the threads that communicate for a host."""
+
+
+def _loads(graph: DependencyGraph) -> _Floats:
+    """The share of a core that a thread takes on each edge: in communication of the host as its backend's threads did.
+
+    That is their time on cores in the window over that of all communication; 1 where either is unknown.
+    """
+    table = graph.activities.select("rank", "start_ns", "end_ns", own=_COMMUNICATES)
+    lasted = table.filter("own").group_by("rank").agg((pl.col("end_ns") - pl.col("start_ns")).sum())
+    share = {}
+    for rank, lasted_ns in lasted.iter_rows():
+        threads = graph.captures[rank].of_threads if rank in graph.captures else ()
+        busy_ns = sum(thread.cpu_ns for thread in threads if _BACKEND in thread.name)
+        if busy_ns and lasted_ns:
+            share[rank] = min(busy_ns / lasted_ns, 1.0)
+    known = pl.col("rank").replace_strict(share, default=1.0, return_dtype=pl.Float64)
+    found: _Floats = table.select(pl.when("own").then(known).otherwise(1.0)).to_series().to_numpy()
+    return found[graph.edges.activity]
+
+
+def _excess(graph: DependencyGraph, own: _Ints, load: _Floats, times_ns: _Ints) -> _Floats:
     """Threads per core beyond the first, on average while each activity computes; 0 where cores are unknown."""
     found = np.zeros(graph.activities.height)
     cores = {rank: facts.cores for rank, facts in graph.captures.items() if facts.cores}
@@ -158,7 +181,7 @@ def _excess(graph: DependencyGraph, own: _Ints, times_ns: _Ints) -> _Floats:
         activity = graph.edges.activity[own[rows]]
         if graph.activities.select("rank", "lane")[pl.Series(activity)].n_unique() <= most:
             continue
-        total = _accumulated(starts[rows], ends[rows], most)
+        total = _accumulated(starts[rows], ends[rows], load[rows], most)
         spent = total(ends[rows]) - total(starts[rows])
         weights = np.bincount(activity, graph.edges.work_ns[own[rows]], minlength=len(found))
         sums = np.bincount(activity, spent, minlength=len(found))
@@ -166,10 +189,10 @@ def _excess(graph: DependencyGraph, own: _Ints, times_ns: _Ints) -> _Floats:
     return found
 
 
-def _accumulated(starts: _Ints, ends: _Ints, cores: int) -> Callable[[_Ints], _Floats]:
+def _accumulated(starts: _Ints, ends: _Ints, load: _Floats, cores: int) -> Callable[[_Ints], _Floats]:
     """Threads per core beyond the first, summed over time up to a moment."""
     moments, number = np.unique(np.concatenate([starts, ends]), return_inverse=True)
-    change = np.bincount(number, np.repeat([1.0, -1.0], len(starts)))
+    change = np.bincount(number, np.concatenate([load, -load]))
     rate = np.maximum(np.cumsum(change)[:-1] / cores - 1.0, 0.0)
     # Times since the epoch have more digits than a float.
     total, since = np.concatenate([[0.0], np.cumsum(np.diff(moments) * rate)]), moments - moments[0]

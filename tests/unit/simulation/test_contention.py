@@ -77,6 +77,27 @@ def test_where_nothing_shows_the_slowdown_threads_share_cores_equally(tmp_path: 
     assert shared.gain_low_ns < 0 < shared.gain_high_ns < apart.gain_ns
 
 
+def test_communication_takes_as_much_of_a_core_as_its_threads_did(tmp_path: Path) -> None:
+    """Two ranks on two cores: a product beside an all-reduce whose threads compute all along, half of it, or hardly."""
+    planned = PlannedJob(2, devices=[])
+    for number in range(1, STEPS + 1):
+        with planned.step(number):
+            planned.collective("allreduce", transfer=2 * OP_NS)
+            planned.compute(OP_NS)
+    graph = tracebraid.dependency_graph(tracebraid.open(planned.write(tmp_path)))
+    lasted_ns = 2 * OP_NS * STEPS
+    gains = []
+    for busy_ns in (lasted_ns, lasted_ns // 2, 1):
+        threads = tuple(ThreadFacts(1, "pt_gloo_runloop", part, 0, 0, 0) for part in (busy_ns, 0))
+        facts = CaptureFacts(cores=2, window_ns=1_000, of_threads=threads)
+        busy = replace(graph, captures=dict.fromkeys(range(2), facts))
+        gains.append(tracebraid.what_if(busy, "defer name=gloo:all_reduce").gain_ns)
+    assert gains[0] == pytest.approx(0, abs=0.3 * OP_NS)
+    # Three threads' worth on two cores: the product takes half longer, the rest of the all-reduce a quarter until then.
+    assert gains[1] == pytest.approx(0.7 * OP_NS, rel=0.05)
+    assert gains[2] == pytest.approx(OP_NS, rel=0.05)
+
+
 def test_other_programs_on_the_cores_make_the_interval_wider(tmp_path: Path) -> None:
     graph = job(tmp_path / "a", 0.0, APART, 2)
     doubts = []
