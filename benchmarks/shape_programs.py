@@ -1,8 +1,8 @@
 """Training programs at two shapes, captured in turn: `python -m benchmarks.shape_programs mlp_batch FOLDER --rounds 3`.
 
 What is there already stays. The captures are base_1, changed_1, base_2, ... of the folder; beside the traces they have
-`processor_<rank>.json`: seconds of the main thread on a processor in each recorded step. With tensor parallelism, the
-base runs on rank 0 alone, and the changed program has the network's figures as measured before it in `network.txt`.
+`processor_<rank>.json`: seconds of the main thread on a processor in each recorded step. Where two ranks replace one,
+the base runs on rank 0 alone, and the changed program has the network's figures, measured before it, in `network.txt`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ class Shape:
         width: features, or channels.
         change: as `--change` takes it.
         other: the sizes that differ after the change.
-        ranks: 1, or 2 over gloo: with DDP, or if the change divides layers over them.
+        ranks: 1, or 2 over gloo.
         tensor: ranks over which layers are divided.
+        replicas: ranks over which DDP replicates the model.
     """
 
     program: Callable[[Shape], tuple[nn.Module, torch.Tensor, torch.Tensor]]
@@ -54,11 +55,12 @@ class Shape:
     other: tuple[tuple[str, int], ...] = ()
     ranks: int = 1
     tensor: int = 1
+    replicas: int = 1
 
     @property
-    def divides(self) -> bool:
-        """Whether the change divides layers over ranks."""
-        return "tensor" in dict(self.other)
+    def adds_ranks(self) -> bool:
+        """Whether the base has one rank, and the changed program two."""
+        return self.ranks > max(self.tensor, self.replicas)
 
     @property
     def changed(self) -> Shape:
@@ -220,12 +222,20 @@ def _changed(shape: Shape, **other: int) -> Shape:
 
 
 def _on_two(shape: Shape) -> Shape:
-    return replace(shape, ranks=RANKS)
+    return replace(shape, ranks=RANKS, replicas=RANKS)
+
+
+def _added(shape: Shape, verb: str, size: str) -> Shape:
+    """The pair of a program on one rank, and divided over two or replicated on both."""
+    return replace(shape, change=f"{verb} 1->{RANKS}", other=((size, RANKS),), ranks=RANKS)
 
 
 def _divided(shape: Shape) -> Shape:
-    """The pair of a program on one rank, and divided over two."""
-    return replace(shape, change=f"tensor 1->{RANKS}", other=(("tensor", RANKS),), ranks=RANKS)
+    return _added(shape, "tensor", "tensor")
+
+
+def _replicated(shape: Shape) -> Shape:
+    return _added(shape, "data-parallel", "replicas")
 
 
 SHAPES: dict[str, Shape] = {
@@ -250,6 +260,9 @@ SHAPES: dict[str, Shape] = {
     "tensor_mlp": _divided(Shape(divided_mlp, batch=128, layers=4, width=384)),
     "tensor_transformer": _divided(Shape(divided_transformer, batch=8, layers=4, width=128)),
     "tensor_transformer_wide": _divided(Shape(divided_transformer, batch=8, layers=4, width=256)),
+    "replicas_mlp": _replicated(replace(_MLP, batch=128)),
+    "replicas_transformer": _replicated(_TRANSFORMER),
+    "replicas_transformer_wide": _replicated(replace(_TRANSFORMER, width=256)),
 }
 
 
@@ -257,7 +270,7 @@ def training(shape: Shape) -> Callable[[], None]:
     """Make the step of a training loop."""
     torch.manual_seed(0)
     model, given, wanted = shape.program(shape)
-    if shape.ranks > 1 and not shape.divides:
+    if shape.replicas > 1:
         model = DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
 
@@ -299,11 +312,11 @@ def _rank_of_two(rank: int, name: str, wanted: list[tuple[bool, Path]], store: P
 def _capture(shape: Shape, wanted: list[tuple[bool, Path]], rank: int) -> None:
     torch.set_num_threads(1)
     for changed, folder in wanted:
-        if shape.divides and changed:
+        if shape.adds_ranks and changed:
             network = _network()
-        if not shape.divides or changed or rank == 0:
+        if not shape.adds_ranks or changed or rank == 0:
             _captured(training(shape.changed if changed else shape), folder, rank)
-        if shape.divides and changed and rank == 0:
+        if shape.adds_ranks and changed and rank == 0:
             (folder / "network.txt").write_text(network)
         if shape.ranks > 1:
             distributed.barrier()

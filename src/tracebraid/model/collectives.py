@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from functools import cache
+from math import prod
 
 import msgspec
 import polars as pl
@@ -87,9 +88,31 @@ USUAL_DRIFT_PPM = 100.0
 """Maximum unmeasured drift: the tolerance of an oscillator."""
 
 
-def group_of_shards(rank: int) -> str:
-    """Group of the ranks that do the work of a traced one together, after a change of tensor parallelism."""
-    return f"shards of rank {rank}"
+GROUP_OF_RANK = "{} of rank {}"
+"""Name of a group of the ranks that a traced one becomes, by what makes it several."""
+
+
+class Division(Struct, frozen=True):
+    """A change by which each rank of a job becomes several, which communicate in a group of their own.
+
+    Args:
+        name: of the groups.
+        ranks: how many each becomes.
+        is_inner: whether these are next to each other; else all ranks are there once more behind the others.
+    """
+
+    name: str
+    ranks: int
+    is_inner: bool
+
+    def group_of(self, rank: int) -> str:
+        """The group of those that a traced rank becomes."""
+        return GROUP_OF_RANK.format(self.name, rank)
+
+
+def ranks_of(divisions: Iterable[Division]) -> int:
+    """How many ranks each becomes by all of them."""
+    return prod(division.ranks for division in divisions)
 
 
 class Subject(Enum):

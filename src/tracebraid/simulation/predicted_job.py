@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace as replaced
 
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
-from tracebraid.model.collectives import HOST, group_of_shards
+from tracebraid.model.collectives import GROUP_OF_RANK, HOST, Division
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import (
     ActivityKind,
@@ -28,10 +27,9 @@ from tracebraid.model.graph import (
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.schema.links import MEMBERS
 from tracebraid.simulation.changes.communication import BETWEEN_RANKS, work_of
-from tracebraid.simulation.changes.parallelism import with_replicas
 from tracebraid.simulation.changes.reshaping import Reshaped
 from tracebraid.simulation.changes.tensor import with_tensor
-from tracebraid.simulation.changes.verbs import text_of, verb_named
+from tracebraid.simulation.changes.verbs import divides, text_of, verb_named
 from tracebraid.simulation.replay import replayed_times
 from tracebraid.simulation.what_if import changed_graph
 
@@ -85,14 +83,14 @@ class PredictedJob(Struct, frozen=True, eq=False):
         ranks: the ranks, linked with each other, all on one clock; without communication that is removed.
         starts: when each rank begins each step: `rank`, `step`, `start_ns`.
         world_size: ranks of the job after it; None: as many as there were.
-        shards: how many do the work of each of these together.
+        divisions: by which each of these becomes several.
     """
 
     of_rank: dict[int, PredictedRank]
     ranks: LinkedRanks
     starts: pl.DataFrame
     world_size: int | None
-    shards: int
+    divisions: tuple[Division, ...]
 
 
 def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> PredictedJob:
@@ -123,13 +121,18 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
         _linked(graph, after, times_ns, shapes),
         starts,
         world_size,
-        math.prod(int(change.value or 1) for change in changes if _divides(change)),
+        _divisions(changes),
     )
 
 
-def _divides(change: Change) -> bool:
-    """Return whether each rank becomes several that do its work together."""
-    return change.verb == with_tensor.name and change.before == 1
+def _divisions(changes: Sequence[Change]) -> tuple[Division, ...]:
+    """By which each rank becomes several, the inner one first."""
+    found = [
+        Division(change.verb, int(change.value or 1), change.verb == with_tensor.name)
+        for change in changes
+        if divides(change)
+    ]
+    return tuple(sorted(found, key=lambda division: not division.is_inner))
 
 
 def _world_size(graph: DependencyGraph, changes: Sequence[Change]) -> int | None:
@@ -138,7 +141,7 @@ def _world_size(graph: DependencyGraph, changes: Sequence[Change]) -> int | None
     traced = max(graph.ranks.ranks.height, stated if isinstance(stated, int) else 0)
     world = traced
     for change in changes:
-        if change.verb not in (with_replicas.name, with_tensor.name) or _divides(change):
+        if not verb_named(change.verb).network or divides(change):
             continue
         before, after = (int(size) for size in (change.before or 0, change.value or 0))
         if world != before:
@@ -271,7 +274,6 @@ _DEVICE = "0"
 def _members_of(added: pl.DataFrame) -> pl.DataFrame:
     """`MEMBERS` of collectives that the traces lack, each in the group of those that divide its rank."""
     own = added.filter(as_text("kind") == ActivityKind.COMMUNICATION.value)
-    ranks = own.get_column("rank")
     rows = own.select(
         "rank",
         "event_id",
@@ -280,9 +282,9 @@ def _members_of(added: pl.DataFrame) -> pl.DataFrame:
         as_text("name"),
         "start_ns",
         "end_ns",
-        ranks.map_elements(group_of_shards, pl.String).alias("group"),
+        pl.format(GROUP_OF_RANK, "group", "rank").alias("group"),
         pl.format("[{}]", "rank").alias("group_ranks"),
-        pl.lit(with_tensor.name).alias("process_group"),
+        pl.col("group").alias("process_group"),
         pl.when(pl.col("stream").is_null()).then(pl.lit(HOST)).otherwise(pl.lit(_DEVICE)).alias("device"),
         pl.coalesce("stream", "lane").cast(pl.String).alias("stream"),
         *(pl.col("size_bytes").alias(name) for name in ("in_bytes", "out_bytes")),

@@ -248,10 +248,10 @@ class Structure(Struct, frozen=True, eq=False, dict=True):
 
     def gradients(self, part: slice | Run) -> tuple[Shape, ...]:
         """Shapes of the gradients that are accumulated in some outermost ops."""
-        return tuple(shape for each in self._accumulated[part.start : part.stop] for shape in each)
+        return tuple(shape for each in self.accumulated[part.start : part.stop] for shape in each)
 
     @cached_property
-    def _accumulated(self) -> list[tuple[Shape, ...]]:
+    def accumulated(self) -> list[tuple[Shape, ...]]:
         """Of each outermost op the shapes of the gradients that it accumulates."""
         outer = self.outer
         is_own = (self.names == _ACCUMULATES).to_numpy() & (self.call >= 0)

@@ -27,8 +27,7 @@ from tracebraid.model.graph import (
 from tracebraid.simulation.changes.apply import changed
 from tracebraid.simulation.changes.communication import communication_costs, is_work, work_of
 from tracebraid.simulation.changes.reshaping import IntervalEnd, Reshaped
-from tracebraid.simulation.changes.tensor import with_tensor
-from tracebraid.simulation.changes.verbs import On, text_of, verb_named
+from tracebraid.simulation.changes.verbs import On, divides, text_of, verb_named
 from tracebraid.simulation.contention import (
     EQUAL_SHARES,
     OTHERS_DIFFER,
@@ -239,11 +238,11 @@ def _all_changed(
 ) -> tuple[DependencyGraph, pl.DataFrame, list[WhatIfNote], dict[int, Reshaped]]:
     """Apply all changes; return the graph, `WHAT_IF_CHANGES`, notes, and changes of shape by their number.
 
-    One that adds collectives comes first, so that other changes of shape apply to these as well.
+    Those that add collectives come first, so that other changes of shape apply to these as well.
     """
     rows: list[dict[str, object]] = [{} for _ in changes]
     notes, shapes = [], {}
-    for number, change in sorted(enumerate(changes), key=lambda item: item[1].verb != with_tensor.name):
+    for number, change in sorted(enumerate(changes), key=lambda item: _turn(item[1])):
         after, chosen, reshaped = changed(graph, change, end)
         if reshaped is not None:
             shapes[number] = reshaped
@@ -264,6 +263,12 @@ def _all_changed(
             notes.append(WhatIfNote.ALONE)
         graph = after
     return graph, WHAT_IF_CHANGES.conform(pl.DataFrame(rows)), notes, dict(sorted(shapes.items()))
+
+
+def _turn(change: Change) -> tuple[bool, str]:
+    """Order of a change: `data-parallel` adds collectives before `tensor`, which divides what they carry."""
+    adds = divides(change)
+    return not adds, change.verb if adds else ""
 
 
 def _basis(rows: pl.DataFrame, shapes: Mapping[int, Reshaped]) -> pl.DataFrame:

@@ -45,9 +45,9 @@ def exported(traces: Path, out: Path, *changes: str, **options: object) -> Expor
     return tracebraid.export(tracebraid.open(traces), out, "chakra", tracebraid.ExportOptions(chakra=chakra))
 
 
-def training(transfers_ns: tuple[int, ...]) -> PlannedJob:
-    """Ranks that multiply by two parameters, accumulate a gradient of each, and reduce them over gloo."""
-    job = PlannedJob(RANKS, devices=())
+def training(transfers_ns: tuple[int, ...], ranks: int = RANKS) -> PlannedJob:
+    """Ranks that multiply by two parameters, accumulate a gradient of each, and may reduce them over gloo."""
+    job = PlannedJob(ranks, devices=())
     for number in STEPS:
         with job.step(number):
             for thread in job.threads:
@@ -61,7 +61,7 @@ def training(transfers_ns: tuple[int, ...]) -> PlannedJob:
                     with thread.op(f"autograd::engine::evaluate_function: {accumulates}", 500):
                         thread.run(accumulates, 1_000, dims=[list(shape)])
             job.compute(200_000)
-            for (rows, columns), transfer_ns in zip(PARAMETERS, transfers_ns, strict=True):
+            for (rows, columns), transfer_ns in zip(PARAMETERS, transfers_ns, strict=False):
                 job.collective(nelems=rows * columns, transfer=transfer_ns)
     return job
 
@@ -217,6 +217,31 @@ def test_a_rank_alone_is_divided_over_a_network(ranks: int, detail: Detail, tmp_
     ran = tracebraid.chakra.run(tmp_path / "out", NETWORK, hardware=hardware)
     simulated = ran.steps.filter(pl.col("rank").is_null()).get_column("duration_ns").to_list()
     assert simulated == pytest.approx([predicted_ns] * len(STEPS), rel=1e-3)
+
+
+@pytest.mark.parametrize("detail", list(Detail))
+def test_one_process_becomes_replicas_of_divided_layers(detail: Detail, tmp_path: Path) -> None:
+    job = training((), ranks=1)
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    changes = (f"data-parallel 1->4 {GIVEN}", f"tensor 1->2 {GIVEN}")
+    done = exported(job.write(traces), tmp_path / "out", *changes, detail=detail)
+    found = tracebraid.what_if(tracebraid.open(traces), *reversed(changes))
+    assert replayed_ns(done) == sum(found.steps.filter(pl.col("rank").is_null()).get_column("after_ns"))
+    facts = json.loads((tmp_path / "out" / "export.json").read_text())
+    groups: dict[str, list[list[int]]] = {}
+    for group in facts["groups"]:
+        groups.setdefault(group["name"], []).append(group["ranks"])
+    assert groups == {
+        "tensor": [[0, 1], [2, 3], [4, 5], [6, 7]],
+        "data-parallel": [[0, 2, 4, 6], [1, 3, 5, 7]],
+    }
+    nodes = tracebraid.chakra.read(tmp_path / "out" / "job.7.et").nodes
+    of_step = nodes.filter(pl.col("step").cast(pl.String) == f"ProfilerStep#{STEPS[-1]}")
+    # The first parameter fills the first bucket.
+    buckets = [PARAMETER_BYTES[0], sum(PARAMETER_BYTES[1:])]
+    sizes = [SUM_BYTES, *(round(size * LEFT_BY_TWO) for size in buckets)]
+    assert of_step.get_column("comm_size").drop_nulls().to_list() == sizes
 
 
 def test_a_group_that_is_all_ranks_gets_more(tmp_path: Path) -> None:

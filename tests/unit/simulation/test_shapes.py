@@ -193,6 +193,13 @@ def device_graph() -> DependencyGraph:
         pytest.param(Program(layers=1), "layers 2->4", "repeats no block", id="no repeated block"),
         pytest.param(Program(), "hidden 128->256", "256 (", id="other width"),
         pytest.param(Program(), "data-parallel 8->64", "gradients of all", id="no gradient collectives"),
+        pytest.param(Program(), "data-parallel 1->8", "give one", id="replicas on an unknown network"),
+        pytest.param(
+            Program(backward=False),
+            f"data-parallel 1->8 {NETWORK}",
+            "accumulates",
+            id="replicas of inference",
+        ),
         pytest.param(Program(), "pipeline 2->4", "1->N", id="stages that are not there"),
         pytest.param(Program(backward=False), "pipeline 1->4", "backward", id="pipeline of inference"),
         pytest.param(Program(), "tensor 1->2", "give a network", id="tensor on an unknown network"),
@@ -208,7 +215,15 @@ def test_too_little_evidence_is_an_error_that_says_what_is_missing(
 
 
 @pytest.mark.parametrize(
-    "change", ["scale-batch 2", "layers 2->4", "hidden 4->8", "pipeline 1->2", f"tensor 1->2 {NETWORK}"]
+    "change",
+    [
+        "scale-batch 2",
+        "layers 2->4",
+        "hidden 4->8",
+        "pipeline 1->2",
+        f"tensor 1->2 {NETWORK}",
+        f"data-parallel 1->2 {NETWORK}",
+    ],
 )
 def test_shapes_of_fused_code_alone_are_too_little(change: str) -> None:
     scene = Scene(devices=())
@@ -385,6 +400,57 @@ def test_layers_repeat_what_ranks_do_together_in_them(divided_layers: tracebraid
     found = tracebraid.what_if(divided_layers, "layers 2->6")
     layers_ns = sum(2 * 50_000 + 10_000 + 10_000 + nelems // 10 for nelems in SIZES)
     assert 2 * layers_ns < found.after_ns - found.before_ns < 2 * found.before_ns
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_replicas_of_one_add_up_gradients_behind_the_last_backward_pass(ranks: int) -> None:
+    """The first bucket is full with the second weight, and hidden by the rest of the pass; the other is behind it."""
+    program = Program(width=512, micro_batches=2)
+    sizes = [4 * size for given, found in reversed(program.sizes) for size in (given * found, found)]
+    found = tracebraid.what_if(program.graph(), f"data-parallel 1->{ranks} {NETWORK}")
+    rings_ns = [
+        2 * (ranks - 1) * (LATENCY_NS + sum(part) / ranks / BYTES_PER_NS) for part in (sizes[:3], sizes[3:])
+    ]
+    (row,) = found.shape_basis.iter_rows(named=True)
+    assert (row["what"], row["basis"], row["activities"]) == (
+        "data-parallel all_reduce",
+        "given",
+        2 * program.steps,
+    )
+    assert row["after_ns"] == pytest.approx(program.steps * sum(rings_ns), abs=2 * program.steps)
+    assert found.after_ns - found.before_ns == pytest.approx(rings_ns[1], abs=2)
+
+
+def test_layers_change_what_replicas_of_one_add_up() -> None:
+    changes = (f"data-parallel 1->4 {NETWORK}", "layers 3->7")
+    graph = Program(width=128).graph()
+    either = [tracebraid.what_if(graph, *order).after_ns for order in (changes, changes[::-1])]
+    seven = tracebraid.what_if(Program(width=128, layers=7).graph(), changes[0]).after_ns
+    assert either[0] == either[1] == pytest.approx(seven, rel=0.02)
+
+
+def test_replicas_on_devices_add_up_beside_kernels() -> None:
+    """The kernels behind the gradients of the second layer take longer than the all-reduce of both."""
+    scene, host, stream = device_scene()
+    kernel_ns = 1_000_000
+    with host.step(1, 1_000):
+        for shape in ([1024, 1024], [512, 512]):
+            with host.op(f"{EVALUATE}AddmmBackward0", 1_000):
+                host.launch(stream, "gemm", kernel_ns)
+            # A gradient that is the first is not added: no kernel.
+            with host.op(f"{EVALUATE}torch::autograd::AccumulateGrad", 500):
+                host.run("torch::autograd::AccumulateGrad", 500, dims=[shape])
+        with (
+            host.annotation("Optimizer.step#SGD.step"),
+            host.op("aten::add_", 1_000, dims=[[1024, 1024]] * 2),
+        ):
+            host.launch(stream, "add", 100_000)
+        host.synchronize(stream)
+    graph = dependency_graph(scene.linked())
+    found = tracebraid.what_if(graph, "data-parallel 1->2 network=50GB/s,5us")
+    first_ns, second_ns = (2 * (5_000 + 4 * size * size / 2 / 50) for size in (1024, 512))
+    assert first_ns < kernel_ns
+    assert found.after_ns - found.before_ns == pytest.approx(second_ns, rel=0.01)
 
 
 def test_kernels_of_pairs_are_divided_and_wait_for_the_sum() -> None:

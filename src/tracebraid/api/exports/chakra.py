@@ -34,6 +34,7 @@ from tracebraid.chakra.plan.world import PlanOptions
 from tracebraid.errors import AloneError, ArgumentError, InputError
 from tracebraid.files import whole_folder
 from tracebraid.graph.rank_graph import late_communication
+from tracebraid.model.collectives import Division, ranks_of
 from tracebraid.model.engine import InProcess, Job
 from tracebraid.model.finding_code import FindingCode
 from tracebraid.model.linked_ranks import LinkedRanks, RankParts
@@ -56,10 +57,10 @@ def write_chakra(job: Job, path: Path, options: ExportOptions) -> Exported:
     planned = PlanOptions(
         wanted.missing_ranks if first.world_size is None else MissingRanks.REPLICATE,
         wanted.dialect,
-        first.world_size or (wanted.world_size and wanted.world_size // first.shards),
+        first.world_size or (wanted.world_size and wanted.world_size // ranks_of(first.divisions)),
         steps,
         single_lane,
-        first.shards,
+        first.divisions,
     )
     plan = plan_job(job.path, first.ranks, planned)
     if plan.mostly_alone is not None and not wanted.allow_alone:
@@ -95,7 +96,7 @@ class _First(Struct, frozen=True, eq=False):
         only: the only rank, which need not be read again; None: there are several.
         others: ranks that are exported otherwise than they were traced.
         world_size: ranks of the job after a change of their groups; None: there is none.
-        shards: ranks that do the work of each together, after a change of tensor parallelism.
+        divisions: by which each rank becomes several.
     """
 
     job: Job
@@ -104,7 +105,7 @@ class _First(Struct, frozen=True, eq=False):
     only: LinkedTrace | None = None
     others: Mapping[int, OtherRank] = {}
     world_size: int | None = None
-    shards: int = 1
+    divisions: tuple[Division, ...] = ()
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -132,14 +133,14 @@ def _first_pass(job: Job) -> _First:
 def _changed_pass(job: Job, wanted: ChakraOptions) -> _First:
     """What changes predict instead."""
     predicted = predicted_job(dependency_graph(job), [change_of(each) for each in wanted.changes])
-    size, asked = predicted.world_size, wanted.world_size
-    if asked is not None and asked % predicted.shards:
+    size, asked, each = predicted.world_size, wanted.world_size, ranks_of(predicted.divisions)
+    if asked is not None and asked % each:
         raise ArgumentError(
-            f"the changes divide each rank over {predicted.shards}: --world-size {asked} is no multiple of it"
+            f"the changes make {each} ranks of each: --world-size {asked} is no multiple of it"
         )
-    if size is not None and asked not in (None, size * predicted.shards):
+    if size is not None and asked not in (None, size * each):
         raise ArgumentError(
-            f"the changes make a job of {size * predicted.shards} ranks, which is not --world-size {asked}"
+            f"the changes make a job of {size * each} ranks, which is not --world-size {asked}"
         )
     if size is not None and wanted.missing_ranks is MissingRanks.SHRINK:
         raise ArgumentError(
@@ -152,7 +153,7 @@ def _changed_pass(job: Job, wanted: ChakraOptions) -> _First:
         predicted.starts,
         others=predicted.of_rank,
         world_size=size,
-        shards=predicted.shards,
+        divisions=predicted.divisions,
     )
 
 

@@ -396,10 +396,11 @@ def plan_job(path: str, ranks: LinkedRanks, options: PlanOptions) -> JobPlan:
     groups = groups_of_ranks(world, simulated, options)
     traced = traced_communication(members, ranks.collectives, world.groups, options.steps, LEAST_CONFIDENCE)
     rows = planned_communication(traced, simulated, groups)
-    if options.shards > 1:
-        every = divided(RankGroups(simulated, groups, rows), world.groups, options.shards)
-        simulated, groups, rows = every.ranks, every.groups, every.communication
-    rows = _ordered(rows, options.single_lane)
+    every = RankGroups(simulated, groups, rows)
+    for division in options.divisions:
+        every = divided(every, world.groups, division)
+    simulated, groups = every.ranks, every.groups
+    rows = _ordered(every.communication, options.single_lane)
     rows = _mapped(rows, options.dialect)
     rows = _meeting(rows, ranks, options.single_lane)
     is_group = pl.col("reason").is_null() & ~is_between_two()

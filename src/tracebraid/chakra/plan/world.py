@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from tracebraid.chakra.codes import Dialect, MissingRanks
 from tracebraid.chakra.schema import CHAKRA_COMMUNICATION, AttributeValue
 from tracebraid.errors import ArgumentError, InputError
-from tracebraid.model.collectives import ranks_in_text
+from tracebraid.model.collectives import Division, ranks_in_text, ranks_of
 from tracebraid.model.finding import Finding
 from tracebraid.model.quantities import numbers_text
 
@@ -28,7 +28,7 @@ class PlanOptions(Struct, frozen=True):
         steps: names of the steps that are simulated; None: all of the traces.
         single_lane: each rank does one communication at a time: it is ordered by its ends, and its times are those of
             such a lane.
-        shards: ranks that do the work of each of the world together.
+        divisions: by which each rank of the world becomes several, one after the other.
     """
 
     missing: MissingRanks = MissingRanks.REFUSE
@@ -36,7 +36,7 @@ class PlanOptions(Struct, frozen=True):
     world_size: int | None = None
     steps: tuple[str, ...] | None = None
     single_lane: bool = False
-    shards: int = 1
+    divisions: tuple[Division, ...] = ()
 
 
 class PlannedRank(Struct, frozen=True):
@@ -319,7 +319,8 @@ def simulated_ranks(world: TracedWorld, options: PlanOptions) -> tuple[PlannedRa
         found = tuple(
             PlannedRank(rank, rank, replaced.get(rank, rank), rank in replaced) for rank in range(size)
         )
-    if len(found) * options.shards < _LEAST_OF_ASTRA_SIM and options.dialect is Dialect.ASTRA_SIM:
+    count = len(found) * ranks_of(options.divisions)
+    if count < _LEAST_OF_ASTRA_SIM and options.dialect is Dialect.ASTRA_SIM:
         raise _too_few(world)
     return found
 

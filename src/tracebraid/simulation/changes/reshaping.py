@@ -15,11 +15,10 @@ from numpy.typing import NDArray
 
 from tracebraid.analysis.efficiency.rules import rule_of
 from tracebraid.errors import ArgumentError
-from tracebraid.graph.latest_edges import edge_list, with_activities, with_edges, without_edges
 from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.answers.graph import SHAPE_BASIS, ShapeBasis
 from tracebraid.model.collectives import CollectiveType
-from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, EdgeList, Point, Residual, moment
+from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, Point, Residual
 from tracebraid.simulation.changes.communication import (
     Costs,
     communication_costs,
@@ -29,6 +28,7 @@ from tracebraid.simulation.changes.communication import (
     work_of,
 )
 from tracebraid.simulation.changes.move import asked_by, launched_by
+from tracebraid.simulation.changes.new_collectives import RING_DOUBT, NewCollectives, with_collectives
 from tracebraid.simulation.scaling import Amount, Call, Rates, Scaled, amount_of, class_of, doubtful
 from tracebraid.simulation.structure import REQUESTS, Run, Structure, numel_of
 
@@ -74,83 +74,6 @@ class Reshaped(Struct, frozen=True, eq=False):
         if end is None:
             return self.graph
         return with_work(self.graph, self.low_ns if end is IntervalEnd.LOW else self.high_ns)
-
-
-class NewCollectives(Struct, frozen=True, eq=False):
-    """Collectives that the traces lack, each behind an op, which what comes next waits for.
-
-    Args:
-        behind: row of the op; where a device does its work, that of the op's last work there counts.
-        type: of all.
-        name: of all.
-        size_bytes: of each.
-        basis: of their times.
-        time_ns: three rows: predicted, low and high.
-    """
-
-    behind: _Ints
-    type: CollectiveType
-    name: str
-    size_bytes: _Ints
-    basis: ShapeBasis
-    time_ns: _Floats
-
-    def rows(self, first: int) -> pl.DataFrame:
-        """What each costs, as rows of a `Reshaping`; the first is the activity of this number."""
-        after, low, high = whole_ns(self.time_ns)
-        columns = {"after_ns": after, "low_ns": low, "high_ns": high}
-        return pl.DataFrame(
-            {
-                "activity": first + np.arange(len(after), dtype=np.int32),
-                "before_ns": np.zeros(len(after), dtype=np.int64),
-                **columns,
-            }
-        ).with_columns(what=pl.lit(self.name), basis=pl.lit(self.basis.value))
-
-
-def _with_collectives(graph: DependencyGraph, added: NewCollectives, time_ns: _Floats) -> DependencyGraph:
-    """What waits for the end of the ops waits for that of the collectives instead."""
-    ends = graph.moment_of[_last_work(graph, added.behind), Point.END].astype(np.int64)
-    own = graph.activities[graph.moments.activity[ends]]
-    rows = own.select(
-        *("rank", "op_event", "op", "stream", "lane", "step", "end_ns"),
-        pl.col("end_ns").alias("start_ns"),
-    ).with_columns(
-        name=pl.lit(added.name),
-        kind=pl.lit(ActivityKind.COMMUNICATION.value),
-        type=pl.lit(added.type.value),
-        size_bytes=pl.Series(added.size_bytes),
-    )
-    number = np.full(len(graph.moments), -1)
-    number[ends] = np.arange(len(ends))
-    starts = len(graph.moments) + moment(np.arange(len(ends), dtype=np.int64), 0)
-    leaving = number[graph.edges.before] >= 0
-    moved = edge_list(graph)[leaving]
-    moved.before[:] = starts[number[moved.before]] + 1
-    activity = graph.activities.height + np.arange(len(ends))
-    # As communication of traces it is part of its thread or stream, which waits until the transfer is over.
-    on_device = own.get_column("stream").is_not_null().to_numpy()
-    behind = np.where(on_device, EdgeKind.STREAM_ORDER, EdgeKind.HOST).astype(np.uint8)
-    inside = np.where(on_device, EdgeKind.DEVICE, EdgeKind.HOST).astype(np.uint8)
-    nothing = np.zeros_like(ends)
-    edges = EdgeList.joined(
-        [
-            moved,
-            EdgeList(ends, starts, nothing, behind, activity),
-            EdgeList(starts, starts + 1, nothing, inside, activity),
-            EdgeList.of(starts, starts + 1, EdgeKind.TRANSFER, activity, whole_ns(time_ns)),
-        ]
-    )
-    return with_edges(with_activities(without_edges(graph, leaving), rows), edges)
-
-
-def _last_work(graph: DependencyGraph, ops: _Ints) -> _Ints:
-    """The last device work of each op; without any, the op itself."""
-    work = np.flatnonzero(graph.activities.get_column("stream").is_not_null().to_numpy())
-    work = work[np.argsort(graph.moments.time_ns[graph.moment_of[work, Point.END]], kind="stable")]
-    last = np.arange(graph.activities.height)
-    last[graph.ops_around(work)] = work
-    return last[ops]
 
 
 @dataclass(eq=False)
@@ -305,7 +228,7 @@ class Reshaping:
         chosen[edges.activity[changed]] = True
         if added is not None:
             found = [
-                _with_collectives(each, added, time) for each, time in zip(found, added.time_ns, strict=True)
+                with_collectives(each, added, time) for each, time in zip(found, added.time_ns, strict=True)
             ]
             self.rows.append(added.rows(self.graph.activities.height))
             chosen = np.r_[chosen, np.ones(len(added.behind), dtype=np.bool_)]
@@ -380,8 +303,6 @@ def _median_times(structure: Structure, works: _Bools) -> _Floats:
     return found
 
 
-RING_DOUBT = 0.25
-"""Half width of the interval of collectives that a formula gives, as a share of their time: chosen, not measured."""
 _SMALL_BYTES = 4096
 """Collectives up to this size hold no activations, but losses, counts and flags."""
 _OF_GRADIENTS = tuple(

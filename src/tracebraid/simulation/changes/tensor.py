@@ -16,12 +16,11 @@ from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.efficiency import OpFamily
 from tracebraid.model.answers.graph import ShapeBasis
 from tracebraid.model.collectives import CollectiveType
-from tracebraid.model.graph import ActivityKind, DependencyGraph, Ring
-from tracebraid.simulation.changes.communication import communication_costs, ring_ns
+from tracebraid.model.graph import ActivityKind, DependencyGraph, Point, Ring
+from tracebraid.simulation.changes.communication import communication_costs
+from tracebraid.simulation.changes.new_collectives import ELEMENT_BYTES, NewCollectives, ring_times
 from tracebraid.simulation.changes.parallelism import over_ranks
 from tracebraid.simulation.changes.reshaping import (
-    RING_DOUBT,
-    NewCollectives,
     Reshaped,
     Reshaping,
     activation_members,
@@ -42,8 +41,6 @@ _ACTIVATION = re.compile(
 """Names of ops that apply a function to what a layer computes, element by element; also of fused ones of a compiler."""
 _HEADS_BEFORE_LAST = re.compile(r"aten::_(flash|efficient)_attention")
 """Attention whose operands are (batch, sequence, heads, size of a head); of others heads come before the sequence."""
-_ELEMENT_BYTES = 4
-"""Size of an element of activations where gradient collectives do not tell it; half of it at least."""
 _ELEMENTS = (2, 4, 8)
 
 
@@ -309,7 +306,7 @@ def _all_reduces(
     behind, elements = (np.array(column, dtype=np.int64) for column in zip(*sums, strict=True))
     gradients = gradient_members(structure)
     element_bytes = _element_bytes(structure, gradients)
-    size_bytes = elements * (element_bytes or _ELEMENT_BYTES)
+    size_bytes = elements * (element_bytes or ELEMENT_BYTES)
     of_activations = pl.Series(activation_members(structure, gradients))
     there = graph.activities.filter(of_activations).get_column("size_bytes")
     likely = np.unique(elements) * np.array(_ELEMENTS)[:, None]
@@ -320,17 +317,24 @@ def _all_reduces(
         )
     basis = ShapeBasis.FITTED if network is None else ShapeBasis.GIVEN
     network = _fitted(structure) if network is None else network
-    time_ns = ring_ns(network, ranks, size_bytes.astype(np.float64))
-    is_unsure = element_bytes is None and graph.activities.get_column("stream").is_not_null().any()
-    low = ring_ns(network, ranks, size_bytes / 2) if is_unsure else time_ns
+    may_be_half = element_bytes is None and graph.activities.get_column("stream").is_not_null().any()
     return NewCollectives(
-        behind,
-        CollectiveType.ALL_REDUCE,
-        "tensor all_reduce",
+        with_tensor.name,
+        _last_work(graph, behind),
+        None,
         size_bytes,
         basis,
-        np.stack([time_ns, low * (1 - RING_DOUBT), time_ns * (1 + RING_DOUBT)]),
+        ring_times(network, ranks, size_bytes, may_be_half),
     )
+
+
+def _last_work(graph: DependencyGraph, ops: _Ints) -> _Ints:
+    """The last device work of each op; without any, the op itself."""
+    work = np.flatnonzero(graph.activities.get_column("stream").is_not_null().to_numpy())
+    work = work[np.argsort(graph.moments.time_ns[graph.moment_of[work, Point.END]], kind="stable")]
+    last = np.arange(graph.activities.height)
+    last[graph.ops_around(work)] = work
+    return last[ops]
 
 
 def _element_bytes(structure: Structure, gradients: NDArray[np.bool_]) -> int | None:

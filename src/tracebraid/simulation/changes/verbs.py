@@ -70,7 +70,7 @@ class Verb(Struct, frozen=True):
         from_zero: whether its value may be 0.
         on: activities that it changes.
         factor: whether it takes `factor=`.
-        network: whether it takes `network=`.
+        network: whether it takes `network=`: it changes how many ranks are in a group.
         error: standard deviation of gains of such changes around the predicted, as a share of the predicted. Chosen so
             that intervals hold on the development half of `benchmarks/whatif_pairs`; not measured by kind of change.
         unexported: why a job after it cannot be exported to simulators; empty: it can.
@@ -132,6 +132,11 @@ def verbs() -> dict[str, Verb]:
     """Return the verbs that modules of this package declare, by name."""
     found = {each.name: each for each in declared(changes, Verb)}
     return dict(sorted(found.items()))
+
+
+def divides(change: Change) -> bool:
+    """Return whether each rank becomes several, in groups that the traces lack: from 1 on."""
+    return change.before == 1 and verb_named(change.verb).network
 
 
 def verb_named(name: str) -> Verb:
