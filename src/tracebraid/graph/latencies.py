@@ -255,14 +255,14 @@ def communication_latency(ranks: LinkedRanks) -> pl.DataFrame:
     """The fitted line of each group and type: `alpha_ns`, and `ns_per_byte`, 0 if times do not grow with sizes.
 
     Alpha is the lower of the fit's and of that of the shortest transfers of each size: delays are no latency of the
-    network.
+    network. Where they hide how times grow with sizes, the shortest transfers tell it, too; a line that explains no
+    time is none.
     """
     return ranks.derived(_lines)
 
 
 def _lines(ranks: LinkedRanks) -> pl.DataFrame:
     fit = collective_fit(ranks).drop_nulls("alpha_ns").unique(_KEY, keep="first", maintain_order=True)
-    rate = (1e9 / pl.col("beta_bytes_per_s")).fill_null(0.0)
     short = transfers(ranks).filter(
         pl.col("size_bytes").is_not_null()
         & (pl.col("transfer_ns") > 0)
@@ -275,10 +275,12 @@ def _lines(ranks: LinkedRanks) -> pl.DataFrame:
             sizes, times = (
                 part.get_column(name).cast(pl.Float64).to_numpy() for name in ("size_bytes", "transfer_ns")
             )
-            rows.append((*key, fit_alpha_beta(sizes, times).alpha))
-    least = pl.DataFrame(
-        rows, schema={**{name: fit.schema[name] for name in _KEY}, "least_ns": pl.Float64}, orient="row"
-    )
+            line = fit_alpha_beta(sizes, times)
+            rows.append((*key, line.alpha, line.slope))
+    keys = [(name, fit.schema[name]) for name in _KEY]
+    schema = [*keys, ("least_ns", pl.Float64()), ("least_ns_per_byte", pl.Float64())]
+    least = pl.DataFrame(rows, schema=schema, orient="row")
     found = fit.join(least, on=_KEY, how="left", maintain_order="left", nulls_equal=True)
     alpha = pl.min_horizontal("alpha_ns", "least_ns").alias("alpha_ns")
-    return found.select(*_KEY, alpha, rate.alias("ns_per_byte"))
+    rate = pl.coalesce(1e9 / pl.col("beta_bytes_per_s"), "least_ns_per_byte", 0.0).alias("ns_per_byte")
+    return found.select(*_KEY, alpha, rate).filter((pl.col("alpha_ns") > 0) | (pl.col("ns_per_byte") > 0))

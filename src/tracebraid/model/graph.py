@@ -367,6 +367,7 @@ class DependencyGraph(Struct, frozen=True, eq=False):
         is_whole: whether it has all that the traces have; else it has some steps.
         annotation: marks steps.
         captures: facts about the process of each rank that `capture` recorded.
+        latency_ns: of the transfers of each activity, where a change says it; NaN, and beyond its end: as fitted.
     """
 
     activities: pl.DataFrame
@@ -380,6 +381,7 @@ class DependencyGraph(Struct, frozen=True, eq=False):
     is_whole: bool = True
     annotation: str = PROFILER_STEP
     captures: Mapping[int, CaptureFacts] = field(default_factory=dict)
+    latency_ns: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def __repr__(self) -> str:
         """Return a short description."""
@@ -539,6 +541,8 @@ class WhatIfNote(Enum):
     """The step without the measured costs of recording is not as long as the unrecorded steps were."""
     NO_STEPS = "no_steps"
     """No step is marked: the whole trace is a single one."""
+    NOTHING_CHANGES = "nothing_changes"
+    """The selected work stays as it is: by the fitted line it has no latency, or none that its size takes."""
     NO_GAIN = "no_gain"
     """The step does not get shorter: the changed work is not on its critical path."""
 

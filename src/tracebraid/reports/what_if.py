@@ -48,6 +48,10 @@ _SENTENCES = {
         "times without recording are doubtful."
     ),
     WhatIfNote.NO_STEPS: "No step is marked: the whole trace counts as one step.",
+    WhatIfNote.NOTHING_CHANGES: (
+        "The selected communication stays as it is: by the line fitted to it, nothing of it depends on that; see "
+        "tracebraid analyze collective-fit."
+    ),
     WhatIfNote.NO_GAIN: "No gain: as far as the traces show, no step waits for the changed work.",
 }
 

@@ -147,7 +147,7 @@ def predict_changes(
     bare, recording = _bare_steps(graph, changes, sharing, steps)
     if bare is not None:
         found = replace(found, unrecorded=_unrecorded(bare, error, doubts))
-    return replace(found, notes=_notes(found, [*notes, *recording]))
+    return replace(found, notes=_notes(found, changes, [*notes, *recording]))
 
 
 def changed_graph(
@@ -238,7 +238,7 @@ def _all_changed(
 ) -> tuple[DependencyGraph, pl.DataFrame, list[WhatIfNote], dict[int, Reshaped]]:
     """Apply all changes; return the graph, `WHAT_IF_CHANGES`, notes, and changes of shape by their number.
 
-    Those that add collectives come first, so that other changes of shape apply to these as well.
+    Those of how many ranks are in groups come first, so that others apply to their collectives as well.
     """
     rows: list[dict[str, object]] = [{} for _ in changes]
     notes, shapes = [], {}
@@ -265,10 +265,13 @@ def _all_changed(
     return graph, WHAT_IF_CHANGES.conform(pl.DataFrame(rows)), notes, dict(sorted(shapes.items()))
 
 
-def _turn(change: Change) -> tuple[bool, str]:
-    """Order of a change: `data-parallel` adds collectives before `tensor`, which divides what they carry."""
-    adds = divides(change)
-    return not adds, change.verb if adds else ""
+def _turn(change: Change) -> tuple[bool, bool, str]:
+    """Order of a change: how many ranks are in groups comes before what these ranks compute.
+
+    `data-parallel` adds collectives before `tensor`, which divides what they carry.
+    """
+    of_ranks = verb_named(change.verb).network
+    return not of_ranks, not divides(change), change.verb if of_ranks else ""
 
 
 def _basis(rows: pl.DataFrame, shapes: Mapping[int, Reshaped]) -> pl.DataFrame:
@@ -377,10 +380,12 @@ def _of_path(graph: DependencyGraph) -> pl.DataFrame:
     return of_kind.group_by(pl.col("value").alias("kind")).agg(pl.col("duration_ns").sum())
 
 
-def _notes(found: WhatIf, noted: Sequence[WhatIfNote]) -> tuple[WhatIfNote, ...]:
+def _notes(found: WhatIf, changes: Sequence[Change], noted: Sequence[WhatIfNote]) -> tuple[WhatIfNote, ...]:
     notes = {WhatIfNote.RESIDUALS_STAY, *noted}
     if found.gain_ns == 0:
-        notes.add(WhatIfNote.NO_GAIN)
+        same = found.changes.select(pl.col("before_ns") == pl.col("after_ns")).to_series().all()
+        moves = any(verb_named(change.verb).on is not On.TRANSFERS for change in changes)
+        notes.add(WhatIfNote.NO_GAIN if moves or not same else WhatIfNote.NOTHING_CHANGES)
     if found.steps.get_column("step").null_count():
         notes.add(WhatIfNote.NO_STEPS)
     return tuple(note for note in WhatIfNote if note in notes)

@@ -179,6 +179,19 @@ def test_a_job_with_other_communication_takes_as_long_as_what_if_says(
             assert of_step.get_column("comm_size").drop_nulls().to_list() == list(sizes)
 
 
+def test_wider_gradients_are_added_up_in_the_same_number_whatever_the_order(of_network: Path) -> None:
+    """Each parameter has an all-reduce of its own: their latency stays, on the network that a change gives."""
+    changes = (f"data-parallel {RANKS}->16 {GIVEN}", "hidden 512->1024")
+    found = [tracebraid.what_if(tracebraid.open(of_network), *order) for order in (changes, changes[::-1])]
+    assert found[0].after_ns == found[1].after_ns
+    alone = tracebraid.what_if(tracebraid.open(of_network), changes[1])
+    wider = [1024 * 1024, 256 * 1024, 2048 * 1024, 1024 * 2048, 128 * 128]
+    of_network_ns = len(STEPS) * 2 * 15 * (len(wider) * 5_000 + 4 * sum(wider) / 16)
+    transfers = found[0].paths.filter(pl.col("kind") == "transfer").get_column("after_ns").item()
+    assert transfers == pytest.approx(of_network_ns, rel=1e-4)
+    assert found[0].after_ns > alone.after_ns
+
+
 def test_ranks_that_divide_one_are_next_to_each_other(of_network: Path, tmp_path: Path) -> None:
     exported(of_network, tmp_path / "out", f"tensor 1->2 {GIVEN}", "data-parallel 4->8")
     facts = json.loads((tmp_path / "out" / "export.json").read_text())

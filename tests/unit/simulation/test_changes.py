@@ -19,7 +19,7 @@ from tests.planted.graphs import graph_of
 from tests.planted.random_scenes import scenes
 from tracebraid import dependency_graph
 from tracebraid.errors import ArgumentError
-from tracebraid.model.graph import Change, DependencyGraph, Where
+from tracebraid.model.graph import Change, DependencyGraph, WhatIfNote, Where
 from tracebraid.simulation.changes.apply import changed
 from tracebraid.simulation.changes.move import selected
 from tracebraid.simulation.changes.verbs import change_of, checked, text_of
@@ -557,6 +557,21 @@ def test_a_batch_of_a_worker_is_received(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_the_shortest_transfers_tell_how_times_grow_with_sizes_where_delays_hide_it(tmp_path: Path) -> None:
+    job = PlannedJob(2, devices=[])
+    for number, delay_ns in enumerate((0, 900_000, 800_000, 0), start=1):
+        with job.step(number):
+            job.collective(nelems=25_000, transfer=40_000 + delay_ns)
+            job.collective(nelems=250_000, transfer=400_000)
+    traces = tracebraid.open(job.write(tmp_path))
+    faster = tracebraid.what_if(traces, "bandwidth 2")
+    assert faster.gain_ns == pytest.approx((40_000 + 400_000) / 2, rel=0.02)
+    assert WhatIfNote.NOTHING_CHANGES not in faster.notes
+    without = tracebraid.what_if(traces, "latency 0")
+    assert (without.gain_ns, WhatIfNote.NOTHING_CHANGES in without.notes) == (0, True)
+    assert WhatIfNote.NO_GAIN not in without.notes
+
+
 def test_merged_collectives_have_one_latency(tmp_path: Path) -> None:
     """The host asks for the bucket once: one call, and one latency are gone."""
     graph = dependency_graph(planted_job(tmp_path / "a", parts=2))

@@ -337,13 +337,14 @@ def _size(world: TracedWorld, options: PlanOptions) -> int:
     size = options.world_size
     if size is None:
         return world.size
+    each = ranks_of(options.divisions)
     if not world.size <= size <= _MOST_RANKS:
         raise ArgumentError(
-            f"a world of {size} ranks: the traces are of one of {world.size}; give that or more"
+            f"a world of {size * each} ranks: the traces are of one of {world.size * each}; give that or more"
         )
     if size > world.size and options.missing is not MissingRanks.REPLICATE:
         raise ArgumentError(
-            f"a world of {size} ranks has more than the {world.size} of the traces: give {_REPLICATE}"
+            f"a world of {size * each} ranks has more than the {world.size * each} of the traces: give {_REPLICATE}"
         )
     return size
 

@@ -158,12 +158,18 @@ def communication_costs(graph: DependencyGraph, chosen: _Bools) -> Costs:
         members.unique(["rank", "event_id"]), on=["rank", "event_id"], how="left", maintain_order="left"
     )
     rows = rows.join(communication_latency(graph.ranks), on=_KEY, how="left", maintain_order="left")
-    alpha = rows.get_column("alpha_ns")
+    work_ns = graph.edges.work_ns[edges]
+    said = said_latency(graph)[graph.edges.activity[edges]]
+    fitted, rate = (rows.get_column(name) for name in ("alpha_ns", "ns_per_byte"))
+    alpha_ns = np.where(np.isnan(said), fitted.fill_null(0.0).to_numpy(), said)
+    alpha_ns = np.minimum(alpha_ns, work_ns)
+    size_ns = (rows.get_column("size_bytes") * rate).fill_null(0.0).to_numpy()
+    of_size = ~np.isnan(said) & rate.is_null().to_numpy()
     return Costs(
         edges,
-        np.minimum(alpha.fill_null(0.0).to_numpy(), graph.edges.work_ns[edges]),
-        rows.select((pl.col("size_bytes") * pl.col("ns_per_byte")).fill_null(0.0)).to_series().to_numpy(),
-        alpha.is_not_null().to_numpy(),
+        alpha_ns,
+        np.where(of_size, work_ns - alpha_ns, size_ns),
+        ~np.isnan(said) | fitted.is_not_null().to_numpy(),
         rows.get_column("group_size").fill_null(0).to_numpy(),
         rows.get_column("size_bytes").fill_null(0).cast(pl.Float64).to_numpy(),
         rows.get_column("type"),
@@ -232,13 +238,20 @@ def ring_ns(network: Ring, ranks: float, size_bytes: _Floats, turns: float | _Fl
     return found
 
 
-def collective_ns(costs: Costs, network: Ring, ranks: int) -> _Floats:
+def collective_ns(costs: Costs, network: Ring, ranks: int, size_bytes: _Floats) -> _Floats:
     """Time of each transfer on a network, if its group had N ranks; a broadcast or reduce passes all links at once."""
     turns = np.where(costs.type == CollectiveType.ALL_REDUCE.value, 2.0, 1.0)
     pipelined = costs.type.is_in([kind.value for kind in _PIPELINED]).fill_null(value=False).to_numpy()
-    on_ring = ring_ns(network, ranks, costs.size_bytes, turns)
-    whole = (ranks - 1) * network.latency_ns + 1e9 * costs.size_bytes / network.bytes_per_s
+    on_ring = ring_ns(network, ranks, size_bytes, turns)
+    whole = (ranks - 1) * network.latency_ns + 1e9 * size_bytes / network.bytes_per_s
     return np.where(pipelined, whole, on_ring)
+
+
+def said_latency(graph: DependencyGraph) -> _Floats:
+    """Latency of the transfers of each activity, where a change said it; NaN: as fitted."""
+    return np.pad(
+        graph.latency_ns, (0, graph.activities.height - len(graph.latency_ns)), constant_values=np.nan
+    )
 
 
 def _recosted(
@@ -250,4 +263,6 @@ def _recosted(
     size_ns = np.where(costs.known, np.minimum(costs.size_ns, behind_ns), behind_ns)
     found = costs.alpha_ns * of_alpha + size_ns * of_size + behind_ns - size_ns
     work[costs.edges] = whole_ns(found)
-    return with_work(graph, work)
+    latency = said_latency(graph)
+    latency[graph.edges.activity[costs.edges[costs.known]]] = (costs.alpha_ns * of_alpha)[costs.known]
+    return replace(with_work(graph, work), latency_ns=latency)

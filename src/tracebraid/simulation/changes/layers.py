@@ -45,7 +45,7 @@ def with_layers(graph: DependencyGraph, before: float, after: float) -> Reshaped
         total = numel_of(structure.parameters.get(own, ()))
         if total:
             ratio[own] = max(total + added * of_block, 0.0) / total
-    scale_collectives(shaping, ratio)
+    scale_collectives(shaping, ratio, repeats=True)
     ranges = [
         _repeated(structure, run, added, f"{name} block")
         for name, runs in (("forward", forward), ("backward", backward))

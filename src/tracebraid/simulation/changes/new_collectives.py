@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.graph.latest_edges import edge_list, with_activities, with_edges, without_edges
 from tracebraid.model.answers.graph import ShapeBasis
 from tracebraid.model.collectives import CollectiveType
 from tracebraid.model.graph import ActivityKind, DependencyGraph, EdgeKind, EdgeList, Point, Ring, moment
-from tracebraid.simulation.changes.communication import ring_ns, whole_ns
+from tracebraid.simulation.changes.communication import ring_ns, said_latency, whole_ns
 
 _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float64]
@@ -34,6 +35,7 @@ class NewCollectives(Struct, frozen=True, eq=False):
         size_bytes: of each.
         basis: of their times.
         time_ns: three rows: predicted, low and high.
+        latency_ns: what of each depends on no size.
     """
 
     group: str
@@ -42,6 +44,7 @@ class NewCollectives(Struct, frozen=True, eq=False):
     size_bytes: _Ints
     basis: ShapeBasis
     time_ns: _Floats
+    latency_ns: float
 
     @property
     def name(self) -> str:
@@ -66,6 +69,11 @@ def ring_times(network: Ring, ranks: int, size_bytes: _Ints, may_be_half: bool) 
     time_ns = ring_ns(network, ranks, size_bytes.astype(np.float64))
     low_ns = ring_ns(network, ranks, size_bytes / 2) if may_be_half else time_ns
     return np.stack([time_ns, low_ns * (1 - RING_DOUBT), time_ns * (1 + RING_DOUBT)])
+
+
+def ring_latency(network: Ring, ranks: int) -> float:
+    """What of the time of an all-reduce depends on no size."""
+    return float(ring_ns(network, ranks, np.zeros(1))[0])
 
 
 def with_collectives(graph: DependencyGraph, added: NewCollectives, time_ns: _Floats) -> DependencyGraph:
@@ -120,4 +128,6 @@ def with_collectives(graph: DependencyGraph, added: NewCollectives, time_ns: _Fl
             pl.when(pl.Series(on_device)).then(queue.gather(pl.Series(added.behind))).alias("stream"),
             pl.lit(None, dtype=pl.Int64).alias("lane"),
         )
-    return with_edges(with_activities(without_edges(graph, leaving), rows), EdgeList.joined(edges))
+    more = with_activities(without_edges(graph, leaving), rows)
+    latency = np.r_[said_latency(graph), np.full(count, added.latency_ns)]
+    return with_edges(replace(more, latency_ns=latency), EdgeList.joined(edges))

@@ -15,7 +15,12 @@ from tracebraid.model.graph import DependencyGraph, Point, Ring
 from tracebraid.simulation.changes.communication import collective_ns, communication_costs, ring_factors
 from tracebraid.simulation.changes.layers import has_products
 from tracebraid.simulation.changes.move import launched_by
-from tracebraid.simulation.changes.new_collectives import ELEMENT_BYTES, NewCollectives, ring_times
+from tracebraid.simulation.changes.new_collectives import (
+    ELEMENT_BYTES,
+    NewCollectives,
+    ring_latency,
+    ring_times,
+)
 from tracebraid.simulation.changes.reshaping import (
     Range,
     Reshaped,
@@ -74,7 +79,10 @@ def _all_reduces(structure: Structure, ranks: int, network: Ring | None) -> NewC
     behind, size_bytes, until = (np.array(column, dtype=np.int64) for column in zip(*found, strict=True))
     may_be_half = structure.graph.activities.get_column("stream").is_not_null().any()
     times_ns = ring_times(network, ranks, size_bytes, may_be_half)
-    return NewCollectives(with_replicas.name, behind, until, size_bytes, ShapeBasis.GIVEN, times_ns)
+    latency_ns = ring_latency(network, ranks)
+    return NewCollectives(
+        with_replicas.name, behind, until, size_bytes, ShapeBasis.GIVEN, times_ns, latency_ns
+    )
 
 
 def _reductions(structure: Structure) -> list[tuple[int, int, int]]:
@@ -141,7 +149,10 @@ def over_ranks(
             f"{verb}: no such collective has {before} ranks; their groups have {counts_text(costs.size.tolist())}"
         )
     if network is not None:
-        shaping.retime_transfers(costs, own, collective_ns(costs, network, after))
+        times_ns = (
+            collective_ns(costs, network, after, size) for size in (costs.size_bytes, 0 * costs.size_bytes)
+        )
+        shaping.retime_transfers(costs, own, *times_ns)
         return
     if not costs.known[own].all():
         raise ArgumentError(
@@ -185,7 +196,7 @@ def with_stages(graph: DependencyGraph, before: float, after: float) -> Reshaped
         range_of(structure, part, updates, "updates") for part in structure.outer.stretches(Phase.UPDATE)
     ]
     scale_ranges(shaping, ranges)
-    scale_collectives(shaping, stages)
+    scale_collectives(shaping, stages, repeats=True)
     return shaping.finished(stages, min(batches, after) / after)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -23,6 +23,7 @@ from tracebraid.simulation.changes.communication import (
     Costs,
     communication_costs,
     is_work,
+    said_latency,
     whole_ns,
     with_work,
     work_of,
@@ -86,6 +87,7 @@ class Reshaping:
     residual: _Floats = field(init=False)
     of_sizes: _Floats = field(init=False)
     of_amounts: _Floats = field(init=False)
+    latency_ns: _Floats = field(init=False)
     rows: list[pl.DataFrame] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -93,6 +95,7 @@ class Reshaping:
         self.residual = np.ones(len(self.graph.moments))
         self.of_sizes = np.ones(self.graph.activities.height)
         self.of_amounts = np.ones((self.graph.activities.height, 2))
+        self.latency_ns = said_latency(self.graph)
 
     @classmethod
     def of(cls, graph: DependencyGraph) -> Reshaping:
@@ -190,6 +193,7 @@ class Reshaping:
 
     def scale_transfers(self, costs: Costs, of_alpha: _Floats, of_size: _Floats) -> None:
         """Scale latency and the rest of transfers."""
+        self._set_latency(costs, costs.known, costs.alpha_ns * of_alpha)
         work = self.graph.edges.work_ns[costs.edges].astype(np.float64)
         factor = (costs.alpha_ns * of_alpha + (work - costs.alpha_ns) * of_size) / work
         basis = np.where(costs.known, ShapeBasis.FITTED.value, ShapeBasis.SCALED.value).tolist()
@@ -203,8 +207,27 @@ class Reshaping:
             pl.Series(basis, dtype=pl.String),
         )
 
-    def retime_transfers(self, costs: Costs, chosen: _Bools, time_ns: _Floats) -> None:
-        """Give some transfers the time that they take on a network."""
+    def scale_latency(self, activities: _Ints, factors: Sequence[float]) -> None:
+        """Scale the latency of communication, whose time scales as a whole."""
+        chosen = np.zeros(self.graph.activities.height, dtype=np.bool_)
+        chosen[activities] = True
+        if not (
+            chosen[self.graph.edges.activity] & is_work(self.graph) & (self.graph.edges.work_ns > 0)
+        ).any():
+            return
+        of_activity = np.ones(len(chosen))
+        of_activity[activities] = factors
+        costs = communication_costs(self.graph, chosen)
+        self._set_latency(
+            costs, costs.known, costs.alpha_ns * of_activity[self.graph.edges.activity[costs.edges]]
+        )
+
+    def _set_latency(self, costs: Costs, chosen: _Bools, alpha_ns: _Floats) -> None:
+        self.latency_ns[self.graph.edges.activity[costs.edges[chosen]]] = alpha_ns[chosen]
+
+    def retime_transfers(self, costs: Costs, chosen: _Bools, time_ns: _Floats, alpha_ns: _Floats) -> None:
+        """Give some transfers the time that they take on a network, and their latency in it."""
+        self._set_latency(costs, chosen, alpha_ns)
         edges = costs.edges[chosen]
         factor = time_ns[chosen] / self.graph.edges.work_ns[edges]
         ends = np.array([1.0, 1.0 - RING_DOUBT, 1.0 + RING_DOUBT])
@@ -221,7 +244,9 @@ class Reshaping:
         edges, moments = self.graph.edges, self.graph.moments
         work = [whole_ns(edges.work_ns * column) for column in self.factors.T]
         residual = whole_ns(moments.residual_ns * self.residual)
-        quiet = replace(self.graph, moments=replace(moments, residual_ns=residual))
+        quiet = replace(
+            self.graph, moments=replace(moments, residual_ns=residual), latency_ns=self.latency_ns
+        )
         found = [with_work(quiet, each) for each in work]
         chosen = np.zeros(self.graph.activities.height, dtype=np.bool_)
         changed = (self.factors != 1.0).any(axis=1) & is_work(self.graph)
@@ -363,11 +388,13 @@ def activation_members(structure: Structure, gradients: _Bools) -> _Bools:
     return found
 
 
-def scale_collectives(shaping: Reshaping, of_gradients: Mapping[int, float], of_others: float = 1.0) -> None:
+def scale_collectives(
+    shaping: Reshaping, of_gradients: Mapping[int, float], of_others: float = 1.0, *, repeats: bool = False
+) -> None:
     """Scale communication: of gradients and parameters by rank, all other that is large alike.
 
     Where a rank has several collectives of gradients in a step, their number follows the size of all parameters: so
-    does their latency.
+    does their latency. Where it has one for each parameter, it does if the change repeats parameters.
     """
     structure, table = shaping.structure, shaping.graph.activities
     gradients = gradient_members(structure)
@@ -375,10 +402,16 @@ def scale_collectives(shaping: Reshaping, of_gradients: Mapping[int, float], of_
     rank = table.get_column("rank").fill_null(-1).to_numpy()
     for own, factor in of_gradients.items():
         ratio[gradients & (rank == own)] = factor
+    count = pl.col("own").sum().over("rank", "group", "type", "step")
+    parameters = pl.DataFrame(
+        {"rank": list(structure.parameters), "most": [len(each) for each in structure.parameters.values()]},
+        schema={"rank": pl.Int64, "most": pl.Int64},
+    )
     several = (
         table.select("rank", "group", "type", "step")
         .with_columns(pl.Series("own", gradients))
-        .select(pl.col("own") & (pl.col("own").sum().over("rank", "group", "type", "step") > 1))
+        .join(parameters, on="rank", how="left", maintain_order="left")
+        .select(pl.col("own") & (count > 1) & (repeats | (count < pl.col("most")).fill_null(value=True)))
     )
     shaping.scale_communication(ratio, several.to_series().to_numpy())
 
@@ -426,6 +459,8 @@ def scale_ranges(shaping: Reshaping, ranges: list[Range]) -> None:
     own = np.flatnonzero(members(structure) & ~gradient_members(structure))
     requests = asked_by(graph)[own]
     of_work[own] = of_activity[np.where(requests >= 0, requests, graph.ops_around(own))]
+    inside = own[of_work[own] >= 0]
+    shaping.scale_latency(inside, [ranges[number].scaled.factor for number in of_work[inside].tolist()])
     on_host = np.array([each.host for each in ranges], dtype=np.bool_)
     of_moment[(of_moment >= 0) & ~on_host[of_moment]] = -1
     factors = np.array([(each.scaled.factor, each.scaled.low, each.scaled.high) for each in ranges])

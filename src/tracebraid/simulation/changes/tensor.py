@@ -18,7 +18,12 @@ from tracebraid.model.answers.graph import ShapeBasis
 from tracebraid.model.collectives import CollectiveType
 from tracebraid.model.graph import ActivityKind, DependencyGraph, Point, Ring
 from tracebraid.simulation.changes.communication import communication_costs
-from tracebraid.simulation.changes.new_collectives import ELEMENT_BYTES, NewCollectives, ring_times
+from tracebraid.simulation.changes.new_collectives import (
+    ELEMENT_BYTES,
+    NewCollectives,
+    ring_latency,
+    ring_times,
+)
 from tracebraid.simulation.changes.parallelism import over_ranks
 from tracebraid.simulation.changes.reshaping import (
     Reshaped,
@@ -325,6 +330,7 @@ def _all_reduces(
         size_bytes,
         basis,
         ring_times(network, ranks, size_bytes, may_be_half),
+        ring_latency(network, ranks),
     )
 
 
