@@ -144,7 +144,7 @@ def _changed_pass(job: Job, wanted: ChakraOptions) -> _First:
         )
     if size is not None and wanted.missing_ranks is MissingRanks.SHRINK:
         raise ArgumentError(
-            f"the changes make a job of {size} ranks, and --missing shrink leaves out those without a trace"
+            f"the changes make a job of {size * each} ranks, and --missing shrink leaves out those without a trace"
         )
     # The predicted ranks are in this process.
     return _First(
