@@ -22,7 +22,16 @@ BYTE_UNITS = {
 }
 """Units of sizes in bytes; a number without a unit is bytes."""
 
-NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-zµ%]*)")
+BANDWIDTH_UNITS = {
+    **{f"{unit}/s": size for unit, size in BYTE_UNITS.items() if unit},
+    "TB/s": 1e12,
+    "TiB/s": 2.0**40,
+    "Gb/s": 1e9 / 8,
+    "Gbit/s": 1e9 / 8,
+}
+"""Units of bandwidth in bytes/s."""
+
+NUMBER_AND_UNIT = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([A-Za-zµ%/]*)")
 """A number that is not negative, and its unit."""
 
 _MOST = 2.0**62

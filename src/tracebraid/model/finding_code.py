@@ -811,9 +811,9 @@ class FindingCode(str, Enum):
     CHAKRA_NO_COMMUNICATION = (
         "chakra-no-communication",
         _WARNING,
-        "no communication was recognised in the traces: the ranks are simulated independently; was the profiler active "
-        "on the ranks that communicate?",
-        "Capture a step in which the ranks communicate, if they do",
+        "the exported steps have no communication: the ranks are simulated independently; none was recognised in the "
+        "traces, or changes removed it",
+        "If the ranks communicate, capture a step in which they do, with the profiler active on all of them",
     )
     CHAKRA_COMMUNICATION_ALONE = (
         "chakra-communication-alone",

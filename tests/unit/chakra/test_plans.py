@@ -375,6 +375,10 @@ def test_one_rank_is_too_few_for_astra_sim_and_is_said_of_others() -> None:
     assert plan.communication["pg_name"].to_list() == [None]
 
 
+def test_the_only_rank_of_a_job_is_no_news() -> None:
+    assert codes(plan_of(MadeJob(1), dialect=Dialect.CHAKRA)) == set()
+
+
 def test_a_job_without_communication_says_so() -> None:
     plan = plan_of(MadeJob(2))
     assert plan.communication.is_empty()

@@ -197,6 +197,22 @@ def test_what_cannot_be_is_an_error(graph: DependencyGraph, text: str) -> None:
         tracebraid.what_if(graph, text)
 
 
+@pytest.mark.parametrize("text", ["offload", "offload rank=0"])
+def test_another_thread_does_not_take_all_of_the_host_work(text: str) -> None:
+    scene = Scene()
+    host = scene.thread()
+    for number in range(1, STEPS + 1):
+        with host.step(number, 1_000):
+            host.run("aten::mul", 8_000_000)
+    with pytest.raises(ArgumentError, match="select part of it"):
+        tracebraid.what_if(scene.linked(), text)
+
+
+def test_a_key_that_the_trace_lacks_says_what_records_it(graph: DependencyGraph) -> None:
+    with pytest.raises(ArgumentError, match="capture --stacks"):
+        tracebraid.what_if(graph, "scale 0.5 module=Linear_0")
+
+
 def test_no_change_and_no_events_are_errors(graph: DependencyGraph) -> None:
     with pytest.raises(ArgumentError):
         tracebraid.what_if(graph)

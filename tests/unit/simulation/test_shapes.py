@@ -202,6 +202,7 @@ def device_graph() -> DependencyGraph:
         ),
         pytest.param(Program(), "pipeline 2->4", "1->N", id="stages that are not there"),
         pytest.param(Program(backward=False), "pipeline 1->4", "backward", id="pipeline of inference"),
+        pytest.param(Program(layers=4), "pipeline 1->5", "at most 1->4", id="more stages than blocks"),
         pytest.param(Program(), "tensor 1->2", "give a network", id="tensor on an unknown network"),
         pytest.param(Program(), f"tensor 1->3 {NETWORK}", "256 columns", id="parts of columns"),
         pytest.param(Program(), "tensor 2->4", "give FROM as 1", id="no tensor parallelism"),
@@ -289,19 +290,31 @@ def test_sizes_are_written_as_they_are_read(text: str) -> None:
     assert text_of(change_of(text)) == text
 
 
+def test_networks_are_given_in_bits_too() -> None:
+    bits, size = (change_of(f"tensor 1->8 network={each},5us") for each in ("100Gbit/s", "12.5GB/s"))
+    assert bits == size
+
+
 def test_a_huge_batch_is_an_error() -> None:
     with pytest.raises(ArgumentError):
         tracebraid.what_if(Program().graph(), "scale-batch 1e18")
 
 
-def test_pipeline_stages_wait_for_each_other() -> None:
+@pytest.mark.parametrize(
+    ("stages", "passes", "updates"),
+    [
+        # 1F1B: 4 micro-batches and 4 stages take 4 + 4 - 1 turns of a quarter of a pass each.
+        pytest.param(4, 7 / 16, 1 / 4, id="a block each"),
+        pytest.param(3, 6 / 8, 1 / 2, id="the longest has two of four blocks"),
+    ],
+)
+def test_pipeline_stages_wait_for_each_other(stages: int, passes: float, updates: float) -> None:
     program = Program(micro_batches=4, layers=4)
-    found = tracebraid.what_if(program.graph(), "pipeline 1->4")
+    found = tracebraid.what_if(program.graph(), f"pipeline 1->{stages}")
     rows = {row["what"]: row for row in found.shape_basis.iter_rows(named=True)}
-    # 1F1B: 4 micro-batches and 4 stages take 4 + 4 - 1 turns of a quarter of a pass each.
     for phase in ("forward passes", "backward passes"):
-        assert rows[phase]["after_ns"] == pytest.approx(rows[phase]["before_ns"] * 7 / 16, rel=1e-3)
-    assert rows["updates"]["after_ns"] == pytest.approx(rows["updates"]["before_ns"] / 4, rel=1e-3)
+        assert rows[phase]["after_ns"] == pytest.approx(rows[phase]["before_ns"] * passes, rel=1e-3)
+    assert rows["updates"]["after_ns"] == pytest.approx(rows["updates"]["before_ns"] * updates, rel=1e-3)
 
 
 WIDTH, ROWS = 256, 64

@@ -202,7 +202,7 @@ def _rank_findings(plan: JobPlan, world: TracedWorld) -> Iterator[Finding]:
     assumed = [group for group in world.groups if not group.is_listed]
     if assumed and len(plan.ranks) > 1:
         yield Finding.of(FindingCode.CHAKRA_GROUP_ASSUMED, world.path, count=len(assumed), world=world.size)
-    if len(plan.ranks) == 1:
+    if len(plan.ranks) == 1 and world.size > 1:
         yield Finding.of(FindingCode.CHAKRA_SINGLE_RANK, world.path, rank=plan.ranks[0].world_rank)
     if plan.communication.is_empty() and len(plan.ranks) > 1:
         yield Finding.of(FindingCode.CHAKRA_NO_COMMUNICATION, world.path)

@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr
 
 from tracebraid.chakra.codes import CollectiveCommType
 from tracebraid.errors import ArgumentError, InputError
-from tracebraid.model.amounts import NUMBER_AND_UNIT, TIME_UNITS_NS
+from tracebraid.model.amounts import BANDWIDTH_UNITS, NUMBER_AND_UNIT, TIME_UNITS_NS
 from tracebraid.model.choices import choice
 
 
@@ -136,17 +136,7 @@ IMPLEMENTATIONS = {
 MEASURED = "measured"
 """The network on which communication takes the time that the files say."""
 
-_BANDWIDTH_UNITS = {
-    "": GIB_S,
-    "GiB/s": GIB_S,
-    "MiB/s": GIB_S / 2**10,
-    "TiB/s": GIB_S * 2**10,
-    "GB/s": 1.0,
-    "MB/s": 1e-3,
-    "TB/s": 1e3,
-    "Gb/s": 1 / 8,
-    "Gbit/s": 1 / 8,
-}
+_PER_NS = {"": GIB_S, **{unit: bytes_per_s / 1e9 for unit, bytes_per_s in BANDWIDTH_UNITS.items()}}
 """Units of bandwidth in bytes per ns; a number without a unit is as in ASTRA-sim's files."""
 _LATENCY_UNITS = {"": 1.0, **TIME_UNITS_NS}
 _DIGITS = 9
@@ -189,7 +179,7 @@ def _dimension(part: str, text: str) -> Dimension:
     if ranks and not (ranks.isdecimal() and len(ranks) <= _DIGITS and int(ranks) >= LEAST_RANKS):
         raise ArgumentError(f"{text!r}: {ranks!r} is not a number of ranks from {LEAST_RANKS} on")
     bandwidth, latency = [*fields[1:], *(_EXAMPLE_GIB_S, _EXAMPLE_LATENCY_NS)[len(fields) - 1 :]]
-    per_ns = _amount(bandwidth, _BANDWIDTH_UNITS, f"{text!r}: {bandwidth!r} is no bandwidth")
+    per_ns = _amount(bandwidth, _PER_NS, f"{text!r}: {bandwidth!r} is no bandwidth")
     if per_ns < _LEAST_BYTES_PER_NS:
         raise ArgumentError(f"{text!r}: the minimum bandwidth is a byte per second")
     latency_ns = _amount(latency, _LATENCY_UNITS, f"{text!r}: {latency!r} is no latency")
@@ -206,8 +196,7 @@ def _torus_advice(name: str, end: str) -> str:
 
 
 def _amount(text: str, units: Mapping[str, float], problem: str) -> float:
-    # A unit of a rate holds a slash, which amounts do not know.
-    match = re.fullmatch(NUMBER_AND_UNIT.pattern.replace("%]", "%/]"), text)
+    match = NUMBER_AND_UNIT.fullmatch(text)
     if match is None or match[2] not in units or not math.isfinite(float(match[1])):
         raise ArgumentError(f"{problem}; the units are {', '.join(filter(None, units))}")
     return float(match[1]) * units[match[2]]

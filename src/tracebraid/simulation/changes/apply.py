@@ -392,11 +392,12 @@ def offloaded(graph: DependencyGraph, chosen: _Bools, ahead: float) -> Dependenc
 
     Device work launched there stays. A worker for each thread begins an event when it has done the one before, and N
     results before it was taken; it takes no time from other threads. A batch of a `DataLoader` comes from another
-    process, and receiving it takes 1 ms.
+    process, and receiving it takes 1 ms. Refused where it leaves a rank no other host work.
     """
     jobs = _jobs(graph, chosen)
     if not len(jobs.event):
         raise ArgumentError("no selected event is on a host thread")
+    _check_left(graph, jobs)
     edges, after = graph.edges, graph.after
     moved = (edges.kind == EdgeKind.HOST) & jobs.inside[after]
     ends = graph.moment_of[jobs.event, Point.END].astype(np.int64)
@@ -446,6 +447,19 @@ def _jobs(graph: DependencyGraph, chosen: _Bools) -> _Jobs:
     np.add.at(of_moment, after[own], edges.work_ns[own])
     total = np.r_[0, np.cumsum(of_moment[moments])]
     return _Jobs(activity[begins], thread[begins], total[closes + 1] - total[begins + 1], inside)
+
+
+def _check_left(graph: DependencyGraph, jobs: _Jobs) -> None:
+    """Raise unless each rank keeps host work that no selected event holds."""
+    rank = graph.activities.get_column("rank").fill_null(-1).to_numpy()
+    moments = host_moments(graph)[0]
+    stay = graph.moments.activity[moments[~jobs.inside[moments]]]
+    left = np.setdiff1d(stay, jobs.event)
+    if not np.isin(rank[jobs.event], rank[left]).all():
+        raise ArgumentError(
+            "offload: the selected events hold all host work of a rank, which another thread would do no sooner: "
+            "select part of it, such as name='enumerate(DataLoader)*'"
+        )
 
 
 class Changed(NamedTuple):

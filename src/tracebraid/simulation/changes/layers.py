@@ -62,11 +62,7 @@ def _blocks(structure: Structure, phase: Phase, counts: tuple[int, ...]) -> list
     kept: dict[bytes, list[Run]] = {}
     stretches = structure.outer.stretches(phase)
     for part in stretches:
-        tokens = structure.outer.token[part]
-        if (key := tokens.tobytes()) not in kept:
-            kept[key] = repeated_runs(tokens)
-        runs = [replace(run, start=part.start + run.start) for run in kept[key]]
-        runs = [run for run in runs if _is_dominant(run) and _has_product(structure, run)]
+        runs = _runs(structure, part, kept)
         seen.update(run.count for run in runs)
         own = next(filter(None, ([run for run in runs if run.count == count] for count in counts)), [])
         if len({_block_key(structure, run) for run in own}) > 1:
@@ -83,6 +79,22 @@ def _blocks(structure: Structure, phase: Phase, counts: tuple[int, ...]) -> list
             f"repeat so often (and in so many places): {counts_text(seen.elements())}"
         )
     return found
+
+
+def most_blocks(structure: Structure) -> int:
+    """How often a forward pass repeats the model's block; 0: it repeats none with a product."""
+    kept: dict[bytes, list[Run]] = {}
+    stretches = structure.outer.stretches(Phase.FORWARD)
+    return max((run.count for part in stretches for run in _runs(structure, part, kept)), default=0)
+
+
+def _runs(structure: Structure, part: slice, kept: dict[bytes, list[Run]]) -> list[Run]:
+    """Repetitions of blocks with a product that are most of what they are in; equal parts are looked at once."""
+    tokens = structure.outer.token[part]
+    if (key := tokens.tobytes()) not in kept:
+        kept[key] = repeated_runs(tokens)
+    runs = [replace(run, start=part.start + run.start) for run in kept[key]]
+    return [run for run in runs if _is_dominant(run) and _has_product(structure, run)]
 
 
 def _is_dominant(run: Run) -> bool:

@@ -369,6 +369,11 @@ _RANGE = re.compile(r"(\d+)(?:-(\d+)?)?")
 _STEP_NUMBER = r"#(\d+)$"
 _COLUMNS = {"collective": "type", "bytes": "size_bytes", "within": "name"}
 """Columns of keys that have another name."""
+_RECORDED_BY = {
+    "module": "; tracebraid capture --stacks records modules",
+    "shapes": "; tracebraid capture records shapes, the profiler with record_shapes=True",
+}
+"""What records a key that a trace lacks."""
 _GROUP = re.compile(r"(\S+)(?: \((.*)\))?(?: (?:ranks|size) .*)?")
 """The text of a process group: its name, its description, and its ranks or its size."""
 _SHOWN = 5
@@ -514,7 +519,7 @@ def _known_values(graph: DependencyGraph, key: str, text: str) -> str:
     column = graph.activities.get_column(_COLUMNS.get(key, key)).drop_nulls()
     values = column.value_counts(sort=True).get_column(column.name)
     if values.is_empty():
-        return f"Nothing in it has a {key}"
+        return f"Nothing in it has a {key}{_RECORDED_BY.get(key, '')}"
     names: Sequence[str] = values.cast(pl.String).to_list()
     bare = re.sub(r"[*?/]", "", text)
     inside = [name for name in names if bare.lower() in name.lower()] if bare else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 
 import numpy as np
 import polars as pl
@@ -13,7 +14,7 @@ from tracebraid.model.answers.graph import ShapeBasis
 from tracebraid.model.collectives import BETWEEN_TWO
 from tracebraid.model.graph import DependencyGraph, Point, Ring
 from tracebraid.simulation.changes.communication import collective_ns, communication_costs, ring_factors
-from tracebraid.simulation.changes.layers import has_products
+from tracebraid.simulation.changes.layers import has_products, most_blocks
 from tracebraid.simulation.changes.move import launched_by
 from tracebraid.simulation.changes.new_collectives import (
     ELEMENT_BYTES,
@@ -94,10 +95,13 @@ def _reductions(structure: Structure) -> list[tuple[int, int, int]]:
     work = np.flatnonzero((by >= 0) & ~members(structure))
     work = work[np.argsort(starts_ns[by[work]], kind="stable")]
     ops = outer.activity[np.argsort(starts_ns[outer.activity], kind="stable")]
+    of_rank = {
+        int(own): tuple(each[rank[each] == own] for each in (work, ops)) for own in np.unique(rank[ops])
+    }
     found = []
     for part in _last_passes(structure):
         first, last = outer.activity[[part.start, part.stop - 1]]
-        works, later = (each[rank[each] == rank[first]] for each in (work, ops))
+        works, later = of_rank[int(rank[first])]
         launched_ns = starts_ns[by[works]]
         buckets = list(_buckets(structure, part))
         on_device = bool(((launched_ns >= starts_ns[first]) & (launched_ns <= ends_ns[last])).any())
@@ -171,10 +175,12 @@ def over_ranks(
     unexported="the traces lack the sends between stages; tracebraid chakra generate writes a pipeline",
 )
 def with_stages(graph: DependencyGraph, before: float, after: float) -> Reshaped:
-    """Split the model of each rank into stages of equal work, in the order of 1F1B; FROM is 1.
+    """Split the model of each rank into stages, in the order of 1F1B; FROM is 1.
 
-    With m micro-batches (the backward passes of a step) and p stages, passes take (m + p - 1) / (m p) of their time,
-    updates and gradient collectives 1 / p. Sends between stages are not counted. Refused where the trace has stages.
+    The longest stage has so many of the blocks of ops that a forward pass repeats, rounded up, or 1 / p of the work if
+    it repeats none. With m micro-batches (the backward passes of a step) and p stages, passes take (m + p - 1) / m of
+    its share of their time, updates and gradient collectives its share. Sends between stages are not counted. Refused
+    where the trace has stages, and where it has fewer blocks than these.
     """
     shaping = Reshaping.of(graph)
     structure = shaping.structure
@@ -183,21 +189,33 @@ def with_stages(graph: DependencyGraph, before: float, after: float) -> Reshaped
         raise ArgumentError(
             "pipeline: only a job without stages can be split, whose ranks neither send nor receive: give 1->N"
         )
-    batches = _micro_batches(structure)
-    of_passes = (batches + after - 1) / (batches * after)
+    batches, share = _micro_batches(structure), _longest_stage(structure, int(after))
+    of_passes = share * (batches + after - 1) / batches
     ranges: list[Range] = []
     for phase in (Phase.FORWARD, Phase.BACKWARD):
         scaled = doubtful(of_passes, ShapeBasis.SCALED)
         parts = [part for part in structure.outer.stretches(phase) if has_products(structure, part)]
         ranges += [range_of(structure, part, scaled, f"{phase.name.lower()} passes") for part in parts]
-    stages = dict.fromkeys(structure.parameters, 1.0 / after)
-    updates = doubtful(1.0 / after, ShapeBasis.SCALED)
+    stages = dict.fromkeys(structure.parameters, share)
+    updates = doubtful(share, ShapeBasis.SCALED)
     ranges += [
         range_of(structure, part, updates, "updates") for part in structure.outer.stretches(Phase.UPDATE)
     ]
     scale_ranges(shaping, ranges)
     scale_collectives(shaping, stages, repeats=True)
-    return shaping.finished(stages, min(batches, after) / after)
+    return shaping.finished(stages, min(batches, after) * share)
+
+
+def _longest_stage(structure: Structure, stages: int) -> float:
+    """Share of the model in its longest stage."""
+    blocks = most_blocks(structure)
+    if blocks == 0:
+        return 1.0 / stages
+    if stages > blocks:
+        raise ArgumentError(
+            f"pipeline: the forward pass repeats a block {blocks} times: give at most 1->{blocks}"
+        )
+    return ceil(blocks / stages) / blocks
 
 
 def _micro_batches(structure: Structure) -> float:

@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tracebraid.errors import ArgumentError
-from tracebraid.model.amounts import BYTE_UNITS, NUMBER_AND_UNIT, TIME_UNITS_NS
+from tracebraid.model.amounts import BANDWIDTH_UNITS, BYTE_UNITS, NUMBER_AND_UNIT, TIME_UNITS_NS
 from tracebraid.model.declared import declared
 from tracebraid.model.graph import Change, Ring, Where
 from tracebraid.simulation import changes
@@ -27,6 +27,7 @@ class Value(Enum):
     FACTOR = "FACTOR", "a factor, such as 0.5 or 50%", {"": 1.0, "%": 0.01, "x": 1.0}
     TIME = "TIME", "a duration, such as 10us or 1.5ms", TIME_UNITS_NS
     SIZE = "SIZE", "a size, such as 25MB", BYTE_UNITS
+    BANDWIDTH = "BANDWIDTH", "a bandwidth, such as 50GB/s or 100Gbit/s", BANDWIDTH_UNITS
     COUNT = "N", "a count, such as 2", {"": 1.0}
     STREAM = "STREAM", "the number of a stream, such as 7", {"": 1.0}
     SIZES = "FROM->TO", "the size that the traces show and the new one, such as 24->36", {"": 1.0}
@@ -243,9 +244,9 @@ def _sizes(text: str, word: str) -> tuple[float, float]:
 
 def _network(text: str, word: str) -> Ring:
     bandwidth, _, latency = word.partition(",")
-    if not bandwidth.endswith("/s") or not latency:
+    if not latency:
         raise ArgumentError(f"{text}: network={word} is not a bandwidth and a latency, such as 50GB/s,5us")
-    return Ring(_number(text, bandwidth.removesuffix("/s"), Value.SIZE), _number(text, latency, Value.TIME))
+    return Ring(_number(text, bandwidth, Value.BANDWIDTH), _number(text, latency, Value.TIME))
 
 
 def _network_text(network: Ring) -> str:
