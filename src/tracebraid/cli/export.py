@@ -71,10 +71,11 @@ def export(
 
 def _say_replay(replay: ChakraReplay, times: str) -> None:
     """Print the replay error of the worst step, the steps beyond the bound, and how many have none."""
-    unknown = sum(row.not_compared is NotCompared.STEPS_BETWEEN for row in replay.rows)
+    unknown = sum(row.not_compared is NotCompared.NOT_MEASURED for row in replay.rows)
     if unknown:
-        between = "steps that are not exported lie between those that are"
-        note(f"replay: {unknown:,} of {len(replay.rows):,} are not compared: {between}")
+        why = "steps between them are not exported, or stages were not traced"
+        takes = duration(max(row.replayed_ns or 0 for row in replay.rows if row.step is None))
+        note(f"replay: {takes} in all; {unknown:,} of {len(replay.rows):,} are not compared: {why}")
     worst = replay.worst
     if worst is None:
         return

@@ -99,11 +99,13 @@ class Division(Struct, frozen=True):
         name: of the groups.
         ranks: how many each becomes.
         is_inner: whether these are next to each other; else all ranks are there once more behind the others.
+        are_stages: whether they are stages of a pipeline, in order.
     """
 
     name: str
     ranks: int
-    is_inner: bool
+    is_inner: bool = False
+    are_stages: bool = False
 
     def group_of(self, rank: int) -> str:
         """The group of those that a traced rank becomes."""

@@ -25,8 +25,10 @@ from tracebraid.model.graph import (
     moment,
 )
 from tracebraid.model.linked_ranks import LinkedRanks
+from tracebraid.model.pipeline import PipelineWork
 from tracebraid.model.schema.links import MEMBERS
 from tracebraid.simulation.changes.communication import BETWEEN_RANKS, work_of
+from tracebraid.simulation.changes.pipeline import pipeline_work
 from tracebraid.simulation.changes.reshaping import Reshaped
 from tracebraid.simulation.changes.tensor import with_tensor
 from tracebraid.simulation.changes.verbs import divides, text_of, verb_named
@@ -49,12 +51,14 @@ class PredictedRank(Struct, frozen=True, eq=False):
         times_ns: of its moments, as in `RankGraph`.
         edges: its edges, with their work.
         amounts: factors of what ops compute: `op_event`, `of_flops`, `of_bytes`; ops that are left out keep theirs.
+        pipeline: what of it each stage of a pipeline does; None: it becomes none.
     """
 
     added: pl.DataFrame
     times_ns: _Ints
     edges: EdgeList
     amounts: pl.DataFrame
+    pipeline: PipelineWork | None = None
 
     def graph(self, part: RankGraph) -> RankGraph:
         """The rank's graph at the predicted times."""
@@ -103,7 +107,12 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
         if reason := verb_named(change.verb).unexported:
             raise ArgumentError(f"{text_of(change)} cannot be exported: {reason}")
     world_size = _world_size(graph, changes)
-    after, shapes = changed_graph(graph, changes)
+    # Stages are divided when all else is known.
+    splits = [change for change in changes if verb_named(change.verb).stages]
+    if len(splits) > 1:
+        raise ArgumentError(f"{text_of(splits[1])} cannot be exported: {text_of(splits[0])} makes stages")
+    others = [change for change in changes if change not in splits]
+    after, shapes = changed_graph(graph, others) if others else (graph, ())
     after = _with_events(graph, after)
     # A replay counts from the first moment of the traces.
     moment_ns = replayed_times(after) + graph.moments.time_ns.min(initial=_FOREVER)
@@ -116,8 +125,12 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
         pl.col("step").cast(pl.String),
         pl.Series("start_ns", moment_ns[steps.get_column("start_moment").to_numpy()]),
     )
+    of_rank = _of_ranks(graph, after, times_ns, _amounts(after, shapes))
+    for split in splits:
+        work = pipeline_work(after, times_ns, split)
+        of_rank = {rank: replace(each, pipeline=work.get(rank)) for rank, each in of_rank.items()}
     return PredictedJob(
-        _of_ranks(graph, after, times_ns, _amounts(after, shapes)),
+        of_rank,
         _linked(graph, after, times_ns, shapes),
         starts,
         world_size,
@@ -126,13 +139,18 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
 
 
 def _divisions(changes: Sequence[Change]) -> tuple[Division, ...]:
-    """By which each rank becomes several, the inner one first."""
+    """By which each rank becomes several: ranks of a tensor are next to each other, stages behind all others."""
     found = [
-        Division(change.verb, int(change.value or 1), change.verb == with_tensor.name)
+        Division(
+            change.verb,
+            int(change.value or 1),
+            is_inner=change.verb == with_tensor.name,
+            are_stages=verb_named(change.verb).stages,
+        )
         for change in changes
         if divides(change)
     ]
-    return tuple(sorted(found, key=lambda division: not division.is_inner))
+    return tuple(sorted(found, key=lambda division: (division.are_stages, not division.is_inner)))
 
 
 def _world_size(graph: DependencyGraph, changes: Sequence[Change]) -> int | None:

@@ -271,7 +271,7 @@ def _turn(change: Change) -> tuple[bool, bool, str]:
     `data-parallel` adds collectives before `tensor`, which divides what they carry.
     """
     of_ranks = verb_named(change.verb).network
-    return not of_ranks, not divides(change), change.verb if of_ranks else ""
+    return not of_ranks, of_ranks and not divides(change), change.verb if of_ranks else ""
 
 
 def _basis(rows: pl.DataFrame, shapes: Mapping[int, Reshaped]) -> pl.DataFrame:

@@ -371,7 +371,6 @@ def test_removed_communication_is_not_simulated(lacks: tuple[int, ...], tmp_path
 @pytest.mark.parametrize(
     ("changes", "options", "said"),
     [
-        (("pipeline 1->2",), {}, "the traces lack the sends between stages"),
         (("ranks 8",), {}, "data-parallel"),
         (("data-parallel 4->2",), {}, "ranks are added, not removed"),
         (("data-parallel 2->8",), {}, "groups of 2 of 4 ranks"),

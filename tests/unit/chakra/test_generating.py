@@ -32,9 +32,9 @@ from tracebraid.chakra import (
     links_of_text,
 )
 from tracebraid.chakra.generating.generate import chain_program, comm_groups, generated_ranks
-from tracebraid.chakra.generating.transformer import passes_of_stage
 from tracebraid.errors import ArgumentError
 from tracebraid.model.device_peaks import Precision
+from tracebraid.model.pipeline import passes_of_stage
 
 H, LAYERS, VOCAB, S, MICRO = 512, 8, 1024, 128, 4
 E = 2  # bytes of bf16

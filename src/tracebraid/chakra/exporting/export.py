@@ -24,6 +24,7 @@ from tracebraid.chakra.exporting.reduction import (
     repeated,
 )
 from tracebraid.chakra.exporting.replay import ChakraReplay, ReplayPart, replay_part
+from tracebraid.chakra.exporting.stages import as_stage
 from tracebraid.chakra.job_files import COMM_GROUPS
 from tracebraid.chakra.options import ChakraOptions
 from tracebraid.chakra.plan.world import JobPlan, PlannedRank
@@ -37,6 +38,7 @@ from tracebraid.model.finding import Finding
 from tracebraid.model.graph import RankGraph
 from tracebraid.model.linked_ranks import LinkedRanks
 from tracebraid.model.linked_trace import LinkedTrace
+from tracebraid.model.pipeline import PipelineWork
 from tracebraid.model.quantities import number_ranges
 from tracebraid.model.step import some_steps
 from tracebraid.version import __version__
@@ -149,6 +151,10 @@ def _with_peers(nodes: pl.DataFrame, communication: pl.DataFrame) -> pl.DataFram
 class OtherRank(Protocol):
     """A rank that is exported otherwise than it was traced."""
 
+    @property
+    def pipeline(self) -> PipelineWork | None:
+        """What of its work each stage of a pipeline does; None: it becomes none."""
+
     def graph(self, part: RankGraph) -> RankGraph:
         """Its graph, from that of its traces."""
 
@@ -187,8 +193,9 @@ class WriteRank(Struct, frozen=True, eq=False):
         files: list[WrittenFile] = []
         findings: dict[Finding, None] = {}
         built: list[_Built] = []
+        pipeline = None if other is None else other.pipeline
         for planned in self.plan.of_source(linked.rank):
-            rank, beginning = self._nodes(graph, costs, planned, built)
+            rank, beginning = self._nodes(graph, costs, planned, built, pipeline)
             if not rank.nodes.height:
                 return WrittenRank((), (), _nothing(linked, self.steps))
             again = repeated(rank, self.options.repeat)
@@ -205,7 +212,12 @@ class WriteRank(Struct, frozen=True, eq=False):
         return WrittenRank(tuple(files), tuple(findings))
 
     def _nodes(
-        self, graph: RankGraph, costs: pl.DataFrame, planned: PlannedRank, built: list[_Built]
+        self,
+        graph: RankGraph,
+        costs: pl.DataFrame,
+        planned: PlannedRank,
+        built: list[_Built],
+        pipeline: PipelineWork | None,
     ) -> tuple[ChakraRank, Beginning | None]:
         """The nodes of a rank, and what lies before the selected steps; replicas of a rank differ in their peers."""
         communication = self.plan.communication_of(planned.rank)
@@ -213,16 +225,20 @@ class WriteRank(Struct, frozen=True, eq=False):
         alike = _without_peers(communication)
         rank = next((each.rank for each in built if each.communication.equals(alike)), None)
         if rank is None:
-            rank = rank_nodes(graph, communication, self.options.nodes, begins_ns)
+            borders_ns = () if pipeline is None else pipeline.starts_ns[1:]
+            rank = rank_nodes(graph, communication, self.options.nodes, begins_ns, borders_ns)
             rank = replace(rank, nodes=with_costs(rank.nodes, graph, costs))
             if not communication.get_column("event_id").is_duplicated().any():
                 built.append(_Built(alike, rank))
         else:
             rank = replace(rank, nodes=_with_peers(rank.nodes, communication))
         rank = replace(rank, rank=planned.rank, attributes=(*self._attributes(planned), *rank.attributes))
+        if pipeline is not None:
+            chosen = rank if self.steps is None else in_chosen_steps(rank, self.steps, self.left_out)
+            rank = as_stage(chosen, graph, pipeline, planned.pipeline)
         if self.options.dialect is Dialect.ASTRA_SIM:
             rank = for_astra_sim(rank)
-        if self.steps is None:
+        if self.steps is None or pipeline is not None:
             return rank, None
         begins_ns = self.steps_begin_ns.get(planned.source)
         beginning = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -475,11 +476,14 @@ class Network(Struct, frozen=True, eq=False):
     unordered: int
 
 
-def network_of(graph: RankGraph, communication: pl.DataFrame, detail: Detail) -> Network:
-    """The work of a rank, and which of its points wait for others."""
+def network_of(
+    graph: RankGraph, communication: pl.DataFrame, detail: Detail, borders_ns: Sequence[int] | _Ints = ()
+) -> Network:
+    """The work of a rank, and which of its points wait for others; no work of a thread goes on over a border."""
     named = communication_rows(graph, communication)
     threads = threads_of(graph, np.unique(named.activity))
-    borders_ns = np.unique(step_marks(graph).select("start_ns", "end_ns").to_numpy().reshape(-1))
+    of_steps = step_marks(graph).select("start_ns", "end_ns").to_numpy().reshape(-1)
+    borders_ns = np.union1d(of_steps, np.asarray(borders_ns, dtype=np.int64))
     released = release_points(graph, threads, borders_ns)
     line, owners = line_of(threads, released.cuts), host_owners(graph)
     lane = stream_lanes(graph, len(threads.first) - 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -159,15 +161,17 @@ def rank_nodes(
     communication: pl.DataFrame,
     detail: Detail = Detail.FULL,
     begins_ns: int | None = None,
+    borders_ns: Sequence[int] | _Ints = (),
 ) -> ChakraRank:
     """Build the nodes of a rank and their dependencies.
 
     A node starts when all that it waits for has ended; then each work starts and ends when it did in the trace: what
-    is not explained is a delay in front of it. Communication takes as long as its transfer.
+    is not explained is a delay in front of it. Communication takes as long as its transfer. No work of a thread goes on
+    over a border.
     """
     if detail is Detail.MERGED:
         return rank_as_lane(graph, communication, begins_ns)
-    network = network_of(graph, communication, detail)
+    network = network_of(graph, communication, detail, borders_ns)
     on_device = graph.activities.get_column("stream").is_not_null().to_numpy()[network.activity]
     belongs = (network.activity, network.lane, on_device)
     late = delayed(network.times_ns, network.tasks, network.waits, belongs, begins_ns)

@@ -28,7 +28,7 @@ CHAKRA_REPLAY = Table(
     (
         Column("rank", Kind.INT, "the simulated rank"),
         Column("step", Kind.NAME, "the step, from the end of the one before it; null: all of the rank"),
-        Column("measured_ns", Kind.INT, "measured time in the trace; null: steps before it are not exported"),
+        Column("measured_ns", Kind.INT, "measured time in the trace; null: no such step was measured"),
         Column("replayed_ns", Kind.INT, "time in the replay; null: it never ends"),
     ),
 )
@@ -37,8 +37,8 @@ CHAKRA_REPLAY = Table(
 class NotCompared(str, Enum):
     """Why a step has no replay error."""
 
-    STEPS_BETWEEN = "steps-between"
-    """Steps that are not exported lie between it and others that are."""
+    NOT_MEASURED = "not-measured"
+    """Steps that are not exported lie between it and others that are, or a stage of a pipeline was not traced."""
     NEVER_ENDS = "never-ends"
 
 
@@ -48,7 +48,7 @@ class ReplayedStep(Struct, frozen=True):
     Args:
         rank: the simulated rank.
         step: its name; None: all of the rank.
-        measured_ns: measured time in the trace; None: what the replay lacks lies between its steps there.
+        measured_ns: measured time in the trace; None: no such step was measured.
         replayed_ns: what it takes in the replay; None: it never ends.
     """
 
@@ -62,7 +62,7 @@ class ReplayedStep(Struct, frozen=True):
         """Return why there is no error; None: there is."""
         if self.replayed_ns is None:
             return NotCompared.NEVER_ENDS
-        return NotCompared.STEPS_BETWEEN if self.measured_ns is None else None
+        return NotCompared.NOT_MEASURED if self.measured_ns is None else None
 
     @property
     def error_ns(self) -> int | None:
@@ -111,7 +111,7 @@ class ChakraReplay(Struct, frozen=True, eq=False):
     @property
     def worst(self) -> ReplayedStep | None:
         """The step of a rank with the largest error, one that never ends before all; None: nothing is compared."""
-        known = [row for row in self.rows if row.not_compared is not NotCompared.STEPS_BETWEEN]
+        known = [row for row in self.rows if row.not_compared is not NotCompared.NOT_MEASURED]
         return max(known, key=_badness, default=None)
 
     @property
@@ -155,6 +155,7 @@ def _fact(row: ReplayedStep) -> dict[str, object]:
 
 _Ints = NDArray[np.int64]
 _Ids = NDArray[np.int32]
+_FOREVER = np.iinfo(np.int64).max
 _COLLECTIVE, _SEND, _RECEIVE = 0, 1, 2
 _ROLES = {
     NodeType.COMM_COLL_NODE.name: _COLLECTIVE,
@@ -171,7 +172,7 @@ class ReplayPart(Struct, frozen=True, eq=False):
         duration_ns: its duration.
         first: where what it waits for begins in `before`; one entry more than there are nodes.
         before: the nodes that are waited for, which stand before those that wait.
-        end_ns: its measured end, since the rank begins.
+        end_ns: its measured end, since the rank begins; None: it was not measured.
         step: its place in `steps`; -1: none.
         steps: the names of the steps.
         communication: `node`, `role`, `pg_name`, `comm_src`, `comm_dst`, `comm_tag`, `comm_size` of the nodes that
@@ -182,7 +183,7 @@ class ReplayPart(Struct, frozen=True, eq=False):
     duration_ns: _Ints
     first: _Ids
     before: _Ids
-    end_ns: _Ints
+    end_ns: _Ints | None
     step: _Ids
     steps: tuple[str, ...]
     communication: pl.DataFrame
@@ -191,8 +192,10 @@ class ReplayPart(Struct, frozen=True, eq=False):
 def replay_part(rank: ChakraRank, begins_ns: int | None = None) -> ReplayPart:
     """Extract a rank's data for a replay, which begins with its first node or at another time of its clock."""
     nodes, deps = rank.nodes, rank.data_deps
-    assert rank.spans_ns is not None
-    start_ns, end_ns = rank.spans_ns
+    measured_ns = None
+    if rank.spans_ns is not None:
+        start_ns, end_ns = rank.spans_ns
+        measured_ns = end_ns - (start_ns.min(initial=_FOREVER) if begins_ns is None else begins_ns)
     names = nodes.get_column("step").drop_nulls().cast(pl.String).unique(maintain_order=True).to_list()
     codes = as_text("step").replace_strict(names, list(range(len(names))), default=-1, return_dtype=pl.Int32)
     communication = (
@@ -210,7 +213,7 @@ def replay_part(rank: ChakraRank, begins_ns: int | None = None) -> ReplayPart:
         nodes.get_column("duration_ns").to_numpy(),
         deps.first.astype(np.int32),
         deps.node_id.astype(np.int32),
-        end_ns - (start_ns.min(initial=np.iinfo(np.int64).max) if begins_ns is None else begins_ns),
+        measured_ns,
         nodes.select(codes).to_series().to_numpy() if names else np.full(nodes.height, -1, dtype=np.int32),
         tuple(names),
         communication,
@@ -356,7 +359,9 @@ def _steps(
     rows: list[tuple[int, str | None, int | None, int | None]] = []
     known = part.step >= 0
     measured, replays = np.zeros(len(part.steps), dtype=np.int64), np.zeros(len(part.steps), dtype=np.int64)
-    np.maximum.at(measured, part.step[known], part.end_ns[known])
+    # Without measured times the order of steps is that of their ends.
+    end_ns = ends if part.end_ns is None else part.end_ns
+    np.maximum.at(measured, part.step[known], end_ns[known])
     np.maximum.at(replays, part.step[known], ends[known])
     stuck = np.zeros(len(part.steps), dtype=np.bool_)
     stuck[part.step[known & (ends < 0)]] = True
@@ -364,10 +369,10 @@ def _steps(
     for step in np.argsort(measured, kind="stable").tolist():
         lasts = None if stuck[step] else int(replays[step]) - before_replayed
         name = part.steps[step]
-        took = None if name in behind_gap else int(measured[step]) - before
+        took = None if part.end_ns is None or name in behind_gap else int(measured[step]) - before
         rows.append((part.rank, name, took, lasts))
         before, before_replayed = int(measured[step]), int(replays[step])
     whole = None if never else int(ends.max(initial=0))
-    took = None if behind_gap else int(part.end_ns.max(initial=0))
+    took = None if part.end_ns is None or behind_gap else int(part.end_ns.max(initial=0))
     rows.append((part.rank, None, took, whole))
     return rows

@@ -16,6 +16,7 @@ from tracebraid.chakra.generating.workloads import Parallelism, TransformerJob
 from tracebraid.chakra.schema import NodeDeps
 from tracebraid.errors import ArgumentError
 from tracebraid.model.device_peaks import Precision
+from tracebraid.model.pipeline import passes_of_stage
 from tracebraid.model.quantities import NS_PER_S
 
 ELEMENT_BYTES = {
@@ -553,18 +554,6 @@ def backward(at: Pass, unit: Unit, name: str, replicas: Replicas) -> None:
         at.compute(f"{name}/attention", sizes.attention, _BACKWARD, f"{module}.attention")
         at.sum_over_tensor(f"{name}/attention/all-reduce", sizes.activation_bytes)
         replicas.reduce(reduced, sizes.attention)
-
-
-def passes_of_stage(stage: int, stages: int, micro_batches: int) -> Iterator[tuple[bool, int]]:
-    """The passes of a stage in a step, in order: whether it is a forward pass, and of which micro-batch."""
-    ahead = min(stages - stage - 1, micro_batches)
-    for number in range(ahead):
-        yield True, number
-    for number in range(ahead, micro_batches):
-        yield True, number
-        yield False, number - ahead
-    for number in range(micro_batches - ahead, micro_batches):
-        yield False, number
 
 
 def stage_program(job: TransformerJob, stage: int) -> Program:

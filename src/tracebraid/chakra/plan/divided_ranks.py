@@ -1,4 +1,4 @@
-"""Ranks in the place of one each, of whom the traces show one: tensor parallelism, and replicas of a job without."""
+"""Ranks in the place of one each, of whom the traces show one: of tensor parallelism, a pipeline, or replicas."""
 
 from __future__ import annotations
 
@@ -60,13 +60,15 @@ def divided(planned: RankGroups, traced: Sequence[TracedGroup], division: Divisi
         pl.when(~together).then("reason").alias("reason"),
         *(pl.col(name) * dense.of_rank + shard * dense.of_shard for name in _RANKS),
     )
-    ranks = [
-        PlannedRank(number, world_rank, rank.source, rank.is_replica or n > 0)
-        for rank in planned.ranks
-        for n, (number, world_rank) in enumerate(
-            zip(dense.all(rank.rank, shards), whole.all(rank.world_rank, shards), strict=True)
-        )
-    ]
+    ranks = []
+    for rank in planned.ranks:
+        numbers = dense.all(rank.rank, shards)
+        worlds = whole.all(rank.world_rank, shards)
+        for n, (number, world_rank) in enumerate(zip(numbers, worlds, strict=True)):
+            stages = tuple(dense.all(each, shards)[n] for each in rank.pipeline)
+            is_replica = rank.is_replica or (n > 0 and not division.are_stages)
+            stages = numbers if division.are_stages else stages
+            ranks.append(PlannedRank(number, world_rank, rank.source, is_replica, stages))
     return RankGroups(
         tuple(sorted(ranks, key=lambda rank: rank.rank)),
         groups,

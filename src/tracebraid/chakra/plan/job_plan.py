@@ -204,7 +204,7 @@ def _rank_findings(plan: JobPlan, world: TracedWorld) -> Iterator[Finding]:
         yield Finding.of(FindingCode.CHAKRA_GROUP_ASSUMED, world.path, count=len(assumed), world=world.size)
     if len(plan.ranks) == 1 and world.size > 1:
         yield Finding.of(FindingCode.CHAKRA_SINGLE_RANK, world.path, rank=plan.ranks[0].world_rank)
-    if plan.communication.is_empty() and len(plan.ranks) > 1:
+    if plan.communication.is_empty() and len(plan.ranks) > 1 and not plan.ranks[0].pipeline:
         yield Finding.of(FindingCode.CHAKRA_NO_COMMUNICATION, world.path)
 
 

@@ -47,12 +47,14 @@ class PlannedRank(Struct, frozen=True):
         world_rank: its number in the job.
         source: the rank, by its number in the traces, whose work it does.
         is_replica: whether it has no trace of its own.
+        pipeline: the ranks of the stages of its pipeline, by their dense numbers in order; none: it is in none.
     """
 
     rank: int
     world_rank: int
     source: int
     is_replica: bool = False
+    pipeline: tuple[int, ...] = ()
 
 
 class PlannedGroup(Struct, frozen=True):

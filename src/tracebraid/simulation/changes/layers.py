@@ -62,7 +62,7 @@ def _blocks(structure: Structure, phase: Phase, counts: tuple[int, ...]) -> list
     kept: dict[bytes, list[Run]] = {}
     stretches = structure.outer.stretches(phase)
     for part in stretches:
-        runs = _runs(structure, part, kept)
+        runs = repeated_blocks(structure, part, kept)
         seen.update(run.count for run in runs)
         own = next(filter(None, ([run for run in runs if run.count == count] for count in counts)), [])
         if len({_block_key(structure, run) for run in own}) > 1:
@@ -85,10 +85,10 @@ def most_blocks(structure: Structure) -> int:
     """How often a forward pass repeats the model's block; 0: it repeats none with a product."""
     kept: dict[bytes, list[Run]] = {}
     stretches = structure.outer.stretches(Phase.FORWARD)
-    return max((run.count for part in stretches for run in _runs(structure, part, kept)), default=0)
+    return max((run.count for part in stretches for run in repeated_blocks(structure, part, kept)), default=0)
 
 
-def _runs(structure: Structure, part: slice, kept: dict[bytes, list[Run]]) -> list[Run]:
+def repeated_blocks(structure: Structure, part: slice, kept: dict[bytes, list[Run]]) -> list[Run]:
     """Repetitions of blocks with a product that are most of what they are in; equal parts are looked at once."""
     tokens = structure.outer.token[part]
     if (key := tokens.tobytes()) not in kept:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import ceil
 
 import numpy as np
 import polars as pl
@@ -11,10 +10,8 @@ from numpy.typing import NDArray
 
 from tracebraid.errors import ArgumentError
 from tracebraid.model.answers.graph import ShapeBasis
-from tracebraid.model.collectives import BETWEEN_TWO
 from tracebraid.model.graph import DependencyGraph, Point, Ring
 from tracebraid.simulation.changes.communication import collective_ns, communication_costs, ring_factors
-from tracebraid.simulation.changes.layers import has_products, most_blocks
 from tracebraid.simulation.changes.move import launched_by
 from tracebraid.simulation.changes.new_collectives import (
     ELEMENT_BYTES,
@@ -23,17 +20,12 @@ from tracebraid.simulation.changes.new_collectives import (
     ring_times,
 )
 from tracebraid.simulation.changes.reshaping import (
-    Range,
     Reshaped,
     Reshaping,
     gradient_members,
     members,
-    range_of,
-    scale_collectives,
-    scale_ranges,
 )
 from tracebraid.simulation.changes.verbs import On, Value, verb
-from tracebraid.simulation.scaling import doubtful
 from tracebraid.simulation.structure import Phase, Structure, counts_text, numel_of
 
 _Bools = NDArray[np.bool_]
@@ -166,67 +158,3 @@ def over_ranks(
         )
     of_alpha, of_size = ring_factors(costs, after)
     shaping.scale_transfers(costs, np.where(own, of_alpha, 1.0), np.where(own, of_size, 1.0))
-
-
-@verb(
-    "pipeline",
-    Value.SIZES,
-    on=On.SHAPES,
-    unexported="the traces lack the sends between stages; tracebraid chakra generate writes a pipeline",
-)
-def with_stages(graph: DependencyGraph, before: float, after: float) -> Reshaped:
-    """Split the model of each rank into stages, in the order of 1F1B; FROM is 1.
-
-    The longest stage has so many of the blocks of ops that a forward pass repeats, rounded up, or 1 / p of the work if
-    it repeats none. With m micro-batches (the backward passes of a step) and p stages, passes take (m + p - 1) / m of
-    its share of their time, updates and gradient collectives its share. Sends between stages are not counted. Refused
-    where the trace has stages, and where it has fewer blocks than these.
-    """
-    shaping = Reshaping.of(graph)
-    structure = shaping.structure
-    types = graph.activities.get_column("type").cast(pl.String)
-    if int(before) != 1 or types.is_in([kind.value for kind in BETWEEN_TWO]).any():
-        raise ArgumentError(
-            "pipeline: only a job without stages can be split, whose ranks neither send nor receive: give 1->N"
-        )
-    batches, share = _micro_batches(structure), _longest_stage(structure, int(after))
-    of_passes = share * (batches + after - 1) / batches
-    ranges: list[Range] = []
-    for phase in (Phase.FORWARD, Phase.BACKWARD):
-        scaled = doubtful(of_passes, ShapeBasis.SCALED)
-        parts = [part for part in structure.outer.stretches(phase) if has_products(structure, part)]
-        ranges += [range_of(structure, part, scaled, f"{phase.name.lower()} passes") for part in parts]
-    stages = dict.fromkeys(structure.parameters, share)
-    updates = doubtful(share, ShapeBasis.SCALED)
-    ranges += [
-        range_of(structure, part, updates, "updates") for part in structure.outer.stretches(Phase.UPDATE)
-    ]
-    scale_ranges(shaping, ranges)
-    scale_collectives(shaping, stages, repeats=True)
-    return shaping.finished(stages, min(batches, after) * share)
-
-
-def _longest_stage(structure: Structure, stages: int) -> float:
-    """Share of the model in its longest stage."""
-    blocks = most_blocks(structure)
-    if blocks == 0:
-        return 1.0 / stages
-    if stages > blocks:
-        raise ArgumentError(
-            f"pipeline: the forward pass repeats a block {blocks} times: give at most 1->{blocks}"
-        )
-    return ceil(blocks / stages) / blocks
-
-
-def _micro_batches(structure: Structure) -> float:
-    """Backward passes of a step: the median over ranks and steps."""
-    passes = [part for part in structure.passes(Phase.BACKWARD) if has_products(structure, part)]
-    if not passes:
-        raise ArgumentError(
-            "pipeline: no backward pass is in the traces, which shows the micro-batches of a step"
-        )
-    own = structure.outer.activity[[part.start for part in passes]]
-    rows = structure.graph.activities.select("rank", "step")[pl.Series(own)]
-    found = rows.group_by("rank", "step").len().get_column("len").median()
-    assert isinstance(found, float), "there are passes"
-    return found

@@ -381,6 +381,21 @@ def gradient_members(structure: Structure) -> _Bools:
     return found
 
 
+ELEMENT_SIZES = (2, 4, 8)
+"""Possible sizes of an element."""
+
+
+def bytes_of_element(structure: Structure, gradients: NDArray[np.bool_]) -> int | None:
+    """Size of an element of gradients, if all-reduces carry all of them."""
+    numel = sum(numel_of(shapes) for shapes in structure.parameters.values())
+    table = structure.graph.activities.filter(pl.Series(gradients))
+    table = table.filter(pl.col("type").cast(pl.String) == CollectiveType.ALL_REDUCE.value)
+    carried = table.group_by("rank", "step").agg(pl.col("size_bytes").sum())
+    of_rank = carried.group_by("rank").agg(pl.col("size_bytes").median()).get_column("size_bytes").sum()
+    near = round(of_rank / numel) if numel else 0
+    return near if near in ELEMENT_SIZES else None
+
+
 def activation_members(structure: Structure, gradients: _Bools) -> _Bools:
     """Communication of activations: what is not that of gradients and is large, or of unknown size."""
     large = (structure.graph.activities.get_column("size_bytes") > _SMALL_BYTES).fill_null(value=True)

@@ -26,9 +26,11 @@ from tracebraid.simulation.changes.new_collectives import (
 )
 from tracebraid.simulation.changes.parallelism import over_ranks
 from tracebraid.simulation.changes.reshaping import (
+    ELEMENT_SIZES,
     Reshaped,
     Reshaping,
     activation_members,
+    bytes_of_element,
     gradient_members,
     members,
     scale_collectives,
@@ -46,7 +48,6 @@ _ACTIVATION = re.compile(
 """Names of ops that apply a function to what a layer computes, element by element; also of fused ones of a compiler."""
 _HEADS_BEFORE_LAST = re.compile(r"aten::_(flash|efficient)_attention")
 """Attention whose operands are (batch, sequence, heads, size of a head); of others heads come before the sequence."""
-_ELEMENTS = (2, 4, 8)
 
 
 class _Part(IntEnum):
@@ -310,11 +311,11 @@ def _all_reduces(
     graph = structure.graph
     behind, elements = (np.array(column, dtype=np.int64) for column in zip(*sums, strict=True))
     gradients = gradient_members(structure)
-    element_bytes = _element_bytes(structure, gradients)
-    size_bytes = elements * (element_bytes or ELEMENT_BYTES)
+    size = bytes_of_element(structure, gradients)
+    size_bytes = elements * (size or ELEMENT_BYTES)
     of_activations = pl.Series(activation_members(structure, gradients))
     there = graph.activities.filter(of_activations).get_column("size_bytes")
-    likely = np.unique(elements) * np.array(_ELEMENTS)[:, None]
+    likely = np.unique(elements) * np.array(ELEMENT_SIZES)[:, None]
     if there.is_in(likely.reshape(-1).tolist()).any():
         raise ArgumentError(
             "tensor: collectives of these traces carry what the products of pairs compute: give the ranks of their "
@@ -322,7 +323,7 @@ def _all_reduces(
         )
     basis = ShapeBasis.FITTED if network is None else ShapeBasis.GIVEN
     network = _fitted(structure) if network is None else network
-    may_be_half = element_bytes is None and graph.activities.get_column("stream").is_not_null().any()
+    may_be_half = size is None and graph.activities.get_column("stream").is_not_null().any()
     return NewCollectives(
         with_tensor.name,
         _last_work(graph, behind),
@@ -341,17 +342,6 @@ def _last_work(graph: DependencyGraph, ops: _Ints) -> _Ints:
     last = np.arange(graph.activities.height)
     last[graph.ops_around(work)] = work
     return last[ops]
-
-
-def _element_bytes(structure: Structure, gradients: NDArray[np.bool_]) -> int | None:
-    """Size of an element of gradients, if all-reduces carry all of them."""
-    numel = sum(numel_of(shapes) for shapes in structure.parameters.values())
-    table = structure.graph.activities.filter(pl.Series(gradients))
-    table = table.filter(pl.col("type").cast(pl.String) == CollectiveType.ALL_REDUCE.value)
-    carried = table.group_by("rank", "step").agg(pl.col("size_bytes").sum())
-    of_rank = carried.group_by("rank").agg(pl.col("size_bytes").median()).get_column("size_bytes").sum()
-    near = round(of_rank / numel) if numel else 0
-    return near if near in _ELEMENTS else None
 
 
 def _fitted(structure: Structure) -> Ring:

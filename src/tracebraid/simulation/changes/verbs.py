@@ -72,6 +72,7 @@ class Verb(Struct, frozen=True):
         on: activities that it changes.
         factor: whether it takes `factor=`.
         network: whether it takes `network=`: it changes how many ranks are in a group.
+        stages: whether ranks become stages of a pipeline.
         error: standard deviation of gains of such changes around the predicted, as a share of the predicted. Chosen so
             that intervals hold on the development half of `benchmarks/whatif_pairs`; not measured by kind of change.
         unexported: why a job after it cannot be exported to simulators; empty: it can.
@@ -85,6 +86,7 @@ class Verb(Struct, frozen=True):
     on: On
     factor: bool
     network: bool
+    stages: bool
     error: float
     unexported: str
 
@@ -121,11 +123,14 @@ def verb(
     on: On = On.ALL,
     factor: bool = False,
     network: bool = False,
+    stages: bool = False,
     error: float = 0.15,
     unexported: str = "",
 ) -> Callable[[Callable[..., Any]], Verb]:
     """Declare a verb above the function that applies it: see `Verb`."""
-    return lambda apply: Verb(name, value, apply, default, from_zero, on, factor, network, error, unexported)
+    return lambda apply: Verb(
+        name, value, apply, default, from_zero, on, factor, network, stages, error, unexported
+    )
 
 
 @cache
@@ -137,7 +142,8 @@ def verbs() -> dict[str, Verb]:
 
 def divides(change: Change) -> bool:
     """Return whether each rank becomes several, in groups that the traces lack: from 1 on."""
-    return change.before == 1 and verb_named(change.verb).network
+    named = verb_named(change.verb)
+    return change.before == 1 and (named.network or named.stages)
 
 
 def verb_named(name: str) -> Verb:
