@@ -92,16 +92,29 @@ def job(
     on_device: bool = False,
     reduced: bool = False,
     gathered: bool = False,
+    often: int = 1,
     ranks: int = 1,
+    trained: int | None = None,
 ) -> Path:
-    """Traces of the program, whose ranks may reduce all gradients of a step, or gather what each block computes."""
+    """Traces of the program, whose ranks may reduce all gradients of a step, or gather what each block computes.
+
+    Args:
+        tmp_path: where the traces go.
+        on_device: whether a device computes.
+        reduced: whether gradients are reduced behind the passes of a step.
+        gathered: whether each block gathers in its forward pass.
+        often: how often a step does all of it.
+        ranks: ranks of the job.
+        trained: ranks that run the program; None: all.
+    """
     planned = PlannedJob(ranks) if on_device else PlannedJob(ranks, devices=())
-    programs = [Program(*each) for each in zip(planned.scenes, planned.threads, strict=True)]
+    programs = [Program(*each) for each in zip(planned.scenes, planned.threads, strict=True)][:trained]
     for number in STEPS:
         with planned.step(number):
-            for _ in zip(*(program.step() for program in programs), strict=True):
-                if gathered:
-                    planned.collective("_allgather_base", transfer=10_000)
+            for _ in range(often):
+                for _ in zip(*(program.step() for program in programs), strict=True):
+                    if gathered:
+                        planned.collective("_allgather_base", transfer=10_000)
             for rows, columns in PARAMETERS * BLOCKS if reduced else ():
                 planned.collective(nelems=rows * columns, transfer=10_000)
     traces = tmp_path / "traces"
@@ -237,14 +250,18 @@ def test_chosen_steps_are_those_of_each_stage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "options", "said"),
     [
-        (("pipeline 1->5",), "at most 1->4"),
-        (("pipeline 2->4",), "give 1->N"),
-        (("pipeline 1->2", "pipeline 1->4"), "makes stages"),
+        (("pipeline 1->5",), {}, "at most 1->4"),
+        (("pipeline 2->4",), {}, "give 1->N"),
+        (("pipeline 1->2", "pipeline 1->4"), {}, "makes stages"),
+        (("pipeline 1->2",), {"often": 2}, "updated between the passes"),
+        (("pipeline 1->2",), {"ranks": 2, "trained": 1}, "ranks 1 have no backward pass"),
     ],
 )
-def test_what_cannot_be_divided_is_refused(changes: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_what_cannot_be_divided_is_refused(
+    changes: tuple[str, ...], options: dict[str, int], said: str, tmp_path: Path
+) -> None:
     with pytest.raises(ArgumentError, match=said):
-        exported(job(tmp_path), tmp_path / "out", *changes)
+        exported(job(tmp_path, **options), tmp_path / "out", *changes)
     assert not (tmp_path / "out").exists()

@@ -20,6 +20,7 @@ from tracebraid.model.collectives import BETWEEN_TWO, CollectiveType
 from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import Change, DependencyGraph
 from tracebraid.model.pipeline import ALL_STAGES, PipelineWork, positions_of_passes
+from tracebraid.model.quantities import numbers_text
 from tracebraid.simulation.changes.layers import has_products, most_blocks, repeated_blocks
 from tracebraid.simulation.changes.move import asked_by
 from tracebraid.simulation.changes.new_collectives import ELEMENT_BYTES
@@ -145,7 +146,7 @@ def pipeline_work(graph: DependencyGraph, times_ns: _Ints, change: Change) -> di
         change: which makes stages.
 
     Raises:
-        ArgumentError: passes do not repeat a block, or fewer than there are stages.
+        ArgumentError: passes do not repeat a block, or fewer than there are stages, or a rank has none.
     """
     structure = Structure.of(graph)
     _check_no_stages(graph, change.before)
@@ -167,6 +168,9 @@ def pipeline_work(graph: DependencyGraph, times_ns: _Ints, change: Change) -> di
             message_bytes=size * _elements_read(structure, passes[0].blocks.start),
         )
         found[rank] = _with_communication(structure, gradients, found[rank], (rank, times_ns))
+    without = sorted(set(graph.activities.get_column("rank").drop_nulls().to_list()) - set(found))
+    if without:
+        raise ArgumentError(f"pipeline: ranks {numbers_text(without)} have no backward pass to divide")
     return found
 
 
@@ -301,10 +305,16 @@ def _updates(
     begins_ns = [each.start_ns for each in intervals]
     ranks = structure.graph.activities.get_column("rank").fill_null(-1).to_numpy()[structure.outer.activity]
     for part in structure.outer.stretches(Phase.UPDATE):
+        if ranks[part.start] != rank:
+            continue
         around = intervals[bisect_right(begins_ns, starts_ns[part.start]) - 1]
-        if ranks[part.start] == rank and around.stage == ALL_STAGES:
-            yield around._replace(start_ns=int(starts_ns[part.start]), is_update=True)
-            yield around._replace(start_ns=int(ends_ns[part.stop - 1]))
+        if around.stage != ALL_STAGES:
+            raise ArgumentError(
+                "pipeline: parameters are updated between the passes of a step, which stages do in another order; are "
+                "steps marked?"
+            )
+        yield around._replace(start_ns=int(starts_ns[part.start]), is_update=True)
+        yield around._replace(start_ns=int(ends_ns[part.stop - 1]))
 
 
 def _shares(
