@@ -553,9 +553,12 @@ def test_a_delay_does_not_depend_on_the_bandwidth(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         return tracebraid.open(planned.write(tmp_path / name))
 
-    found = tracebraid.what_if(job("before", 1.0), "bandwidth 2")
+    before = job("before", 1.0)
+    found = tracebraid.what_if(before, "bandwidth 2")
     truth = tracebraid.what_if(job("after", 0.5), "scale 1")
     assert close(steps(found, "after_ns"), steps(truth, "before_ns"))
+    # One rank waits for nothing.
+    assert tracebraid.what_if(before, "ranks 1").changes.get_column("after_ns").to_list() == [0]
 
 
 @pytest.mark.slow

@@ -205,8 +205,8 @@ def with_latency(graph: DependencyGraph, chosen: _Bools, factor: float) -> Depen
 def of_group_size(graph: DependencyGraph, chosen: _Bools, ranks: float) -> DependencyGraph:
     """Give process groups N ranks; added ones are as fast as the others.
 
-    Ring formulas: alpha grows with n - 1, the rest with (n - 1) / n, of broadcasts and reduces not at all. Sizes stay,
-    as those of data parallel replicas do; sends and receives stay.
+    Ring formulas: alpha grows with n - 1, the rest with (n - 1) / n, of broadcasts and reduces not at all; one rank
+    does not communicate. Sizes stay, as those of data parallel replicas do; sends and receives stay.
     """
     costs = communication_costs(graph, chosen)
     return _recosted(graph, costs, *ring_factors(costs, ranks))
@@ -224,7 +224,7 @@ def ring_factors(costs: Costs, ranks: float) -> tuple[_Floats, _Floats]:
     size = np.maximum(costs.size, 2)
     of_alpha = np.where(applies, (ranks - 1) / (size - 1), 1.0)
     of_size = np.where(applies & ring, ((ranks - 1) / ranks) / ((size - 1) / size), 1.0)
-    return of_alpha, of_size
+    return of_alpha, np.where(applies & (ranks == 1), 0.0, of_size)
 
 
 def ring_ns(network: Ring, ranks: float, size_bytes: _Floats, turns: float | _Floats = 2.0) -> _Floats:
@@ -257,11 +257,12 @@ def said_latency(graph: DependencyGraph) -> _Floats:
 def _recosted(
     graph: DependencyGraph, costs: Costs, of_alpha: NDArray[np.float64], of_size: NDArray[np.float64]
 ) -> DependencyGraph:
-    """The graph in which latency, and what sizes take, are multiplied; delays that come with no size stay."""
+    """The graph in which latency, and what sizes take, are multiplied; delays stay, unless both of them vanish."""
     work = graph.edges.work_ns.copy()
     behind_ns = work[costs.edges] - costs.alpha_ns
     size_ns = np.where(costs.known, np.minimum(costs.size_ns, behind_ns), behind_ns)
-    found = costs.alpha_ns * of_alpha + size_ns * of_size + behind_ns - size_ns
+    delays_ns = np.where((of_alpha == 0) & (of_size == 0), 0, behind_ns - size_ns)
+    found = costs.alpha_ns * of_alpha + size_ns * of_size + delays_ns
     work[costs.edges] = whole_ns(found)
     latency = said_latency(graph)
     latency[graph.edges.activity[costs.edges[costs.known]]] = (costs.alpha_ns * of_alpha)[costs.known]
