@@ -73,7 +73,8 @@ def _say_replay(replay: ChakraReplay, times: str) -> None:
     """Print the replay error of the worst step, the steps beyond the bound, and how many have none."""
     unknown = sum(row.not_compared is NotCompared.NOT_MEASURED for row in replay.rows)
     if unknown:
-        why = "steps between them are not exported, or stages were not traced"
+        stages = "stages were not traced"
+        why = stages if unknown == len(replay.rows) else "steps between them are not exported"
         takes = duration(max(row.replayed_ns or 0 for row in replay.rows if row.step is None))
         note(f"replay: {takes} in all; {unknown:,} of {len(replay.rows):,} are not compared: {why}")
     worst = replay.worst

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace as replaced
+from math import prod
 
 import numpy as np
 import polars as pl
@@ -30,8 +31,9 @@ from tracebraid.model.schema.links import MEMBERS
 from tracebraid.simulation.changes.communication import BETWEEN_RANKS, work_of
 from tracebraid.simulation.changes.pipeline import pipeline_work
 from tracebraid.simulation.changes.reshaping import Reshaped
+from tracebraid.simulation.changes.shapes import batch_scaled, with_hidden
 from tracebraid.simulation.changes.tensor import with_tensor
-from tracebraid.simulation.changes.verbs import divides, text_of, verb_named
+from tracebraid.simulation.changes.verbs import checked_together, divides, text_of, verb_named
 from tracebraid.simulation.replay import replayed_times
 from tracebraid.simulation.what_if import changed_graph
 
@@ -109,8 +111,7 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
     world_size = _world_size(graph, changes)
     # Stages are divided when all else is known.
     splits = [change for change in changes if verb_named(change.verb).stages]
-    if len(splits) > 1:
-        raise ArgumentError(f"{text_of(splits[1])} cannot be exported: {text_of(splits[0])} makes stages")
+    checked_together(changes)
     others = [change for change in changes if change not in splits]
     after, shapes = changed_graph(graph, others) if others else (graph, ())
     after = _with_events(graph, after)
@@ -127,7 +128,7 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
     )
     of_rank = _of_ranks(graph, after, times_ns, _amounts(after, shapes))
     for split in splits:
-        work = pipeline_work(after, times_ns, split)
+        work = pipeline_work(after, times_ns, split, _of_activations(others))
         of_rank = {rank: replace(each, pipeline=work.get(rank)) for rank, each in of_rank.items()}
     return PredictedJob(
         of_rank,
@@ -151,6 +152,12 @@ def _divisions(changes: Sequence[Change]) -> tuple[Division, ...]:
         if divides(change)
     ]
     return tuple(sorted(found, key=lambda division: (division.are_stages, not division.is_inner)))
+
+
+def _of_activations(changes: Sequence[Change]) -> float:
+    """New size of what goes from block to block of a model, over that in the traces."""
+    verbs = (batch_scaled.name, with_hidden.name)
+    return prod((change.value or 1) / (change.before or 1) for change in changes if change.verb in verbs)
 
 
 def _world_size(graph: DependencyGraph, changes: Sequence[Change]) -> int | None:

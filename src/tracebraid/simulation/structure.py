@@ -11,6 +11,7 @@ from math import prod
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tracebraid.model.expressions import as_text
@@ -97,12 +98,14 @@ class Run(Struct, frozen=True):
         period: ops of a block.
         count: repetitions.
         within: length of the repeated block in which it lies; 0: none.
+        spare: ops behind the last repetition that go on as another would: so much later the blocks may begin.
     """
 
     start: int
     period: int
     count: int
     within: int = 0
+    spare: int = 0
 
     @property
     def stop(self) -> int:
@@ -306,7 +309,7 @@ def repeated_runs(tokens: _Ints) -> list[Run]:
         if run is None:
             continue
         found += [
-            Run(start + run.start + again * period, run.period, run.count, period) for again in range(times)
+            replace(run, start=start + run.start + again * period, within=period) for again in range(times)
         ]
         first = start + run.start
         pending += [(start, first, times, period), (first + run.period * run.count, stop, times, period)]
@@ -328,7 +331,7 @@ def _longest_run(tokens: _Ints) -> Run | None:
         length = int(lengths[at])
         if length >= period and length + period > covered:
             covered = length + period
-            best = Run(int(bounds[2 * at]), period, covered // period)
+            best = Run(int(bounds[2 * at]), period, covered // period, spare=covered % period)
     return best
 
 

@@ -27,7 +27,7 @@ from tracebraid.model.graph import (
 from tracebraid.simulation.changes.apply import changed
 from tracebraid.simulation.changes.communication import communication_costs, is_work, work_of
 from tracebraid.simulation.changes.reshaping import IntervalEnd, Reshaped
-from tracebraid.simulation.changes.verbs import On, divides, text_of, verb_named
+from tracebraid.simulation.changes.verbs import On, checked_together, divides, text_of, verb_named
 from tracebraid.simulation.contention import (
     EQUAL_SHARES,
     OTHERS_DIFFER,
@@ -240,6 +240,7 @@ def _all_changed(
 
     Those of how many ranks are in groups come first, so that others apply to their collectives as well.
     """
+    checked_together(changes)
     rows: list[dict[str, object]] = [{} for _ in changes]
     notes, shapes = [], {}
     for number, change in sorted(enumerate(changes), key=lambda item: _turn(item[1])):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -231,11 +232,25 @@ def test_one_process_becomes_replicas_of_stages_of_divided_layers(tmp_path: Path
         "tensor": [[0, 1], [2, 3], [4, 5], [6, 7]],
         "data-parallel": [[0, 2], [1, 3], [4, 6], [5, 7]],
     }
+    # Of each parameter a rank has half, and of all blocks a stage does; passes add up the outputs of divided layers.
+    parameters = BLOCKS * sum(rows * columns for rows, columns in PARAMETERS)
+    sums = [SENT_BYTES] * (len(STEPS) * MICRO_BATCHES * BLOCKS)
+    for rank in range(8):
+        nodes = nodes_of(tmp_path / "out", rank).filter(pl.col("comm_type") == "ALL_REDUCE")
+        sizes = nodes.group_by("pg_name").agg("comm_size").get_column("comm_size").to_list()
+        assert sums in sizes
+        assert [sum(each) for each in sizes if each != sums] == [len(STEPS) * 4 * parameters // 4]
     peers = [
         nodes_of(tmp_path / "out", rank).get_column("comm_dst").drop_nulls().unique() for rank in range(8)
     ]
     assert [each.to_list() for each in peers] == [[4], [5], [6], [7], [0], [1], [2], [3]]
     assert tracebraid.chakra.check(tmp_path / "out").findings == ()
+
+
+def test_messages_follow_the_batch(tmp_path: Path) -> None:
+    exported(job(tmp_path), tmp_path / "out", "pipeline 1->2", "scale-batch 2")
+    sent = nodes_of(tmp_path / "out", 0).filter(pl.col("type") == "COMM_SEND_NODE")
+    assert set(sent.get_column("comm_size")) == {2 * SENT_BYTES}
 
 
 def test_chosen_steps_are_those_of_each_stage(tmp_path: Path) -> None:
@@ -254,13 +269,13 @@ def test_chosen_steps_are_those_of_each_stage(tmp_path: Path) -> None:
     [
         (("pipeline 1->5",), {}, "at most 1->4"),
         (("pipeline 2->4",), {}, "give 1->N"),
-        (("pipeline 1->2", "pipeline 1->4"), {}, "makes stages"),
+        (("pipeline 1->2", "pipeline 1->4"), {}, "both make stages"),
         (("pipeline 1->2",), {"often": 2}, "updated between the passes"),
         (("pipeline 1->2",), {"ranks": 2, "trained": 1}, "ranks 1 have no backward pass"),
     ],
 )
 def test_what_cannot_be_divided_is_refused(
-    changes: tuple[str, ...], options: dict[str, int], said: str, tmp_path: Path
+    changes: tuple[str, ...], options: dict[str, Any], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ArgumentError, match=said):
         exported(job(tmp_path, **options), tmp_path / "out", *changes)

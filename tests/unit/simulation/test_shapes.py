@@ -305,7 +305,7 @@ def test_a_huge_batch_is_an_error() -> None:
     [
         # 1F1B: 4 micro-batches and 4 stages take 4 + 4 - 1 turns of a quarter of a pass each.
         pytest.param(4, 7 / 16, 1 / 4, id="a block each"),
-        pytest.param(3, 6 / 8, 1 / 2, id="the longest has two of four blocks"),
+        pytest.param(3, (1 + 3 / 2) / 4, 1 / 2, id="the longest has two of four blocks"),
     ],
 )
 def test_pipeline_stages_wait_for_each_other(stages: int, passes: float, updates: float) -> None:

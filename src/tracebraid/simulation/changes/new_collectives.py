@@ -24,6 +24,10 @@ ELEMENT_BYTES = 4
 """Size of an element where the traces do not tell it; half of it at least."""
 
 
+OF_ACTIVATIONS = "tensor"
+"""Group of those that add up activations."""
+
+
 class NewCollectives(Struct, frozen=True, eq=False):
     """All-reduces that the traces lack, each behind some work.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from tracebraid.simulation.changes.reshaping import (
     scale_ranges,
 )
 from tracebraid.simulation.changes.verbs import On, Value, verb
-from tracebraid.simulation.scaling import doubtful
+from tracebraid.simulation.scaling import Shape, doubtful
 from tracebraid.simulation.structure import Phase, Run, Structure, numel_of
 
 _Ints = NDArray[np.int64]
@@ -46,16 +46,17 @@ _Ints = NDArray[np.int64]
 def with_stages(graph: DependencyGraph, before: float, after: float) -> Reshaped:
     """Split the model of each rank into stages, in the order of 1F1B; FROM is 1.
 
-    The longest stage has so many of the blocks of ops that a forward pass repeats, rounded up, or 1 / p of the work if
-    it repeats none. With m micro-batches (the backward passes of a step) and p stages, passes take (m + p - 1) / m of
-    its share of their time, updates and gradient collectives its share. Sends between stages are not counted. Refused
-    where the trace has stages, and where it has fewer blocks than these.
+    Stages have whole blocks of ops that the forward pass repeats, and of what else is in a pass the same share. With m
+    micro-batches (the backward passes of a step) the first passes all stages, and the longest one does m - 1 more: of
+    the time of all passes 1 / m, and (m - 1) / m times its share. Updates and gradient collectives take its share.
+    Sends between stages are not counted. Refused where the trace has stages, and where blocks are fewer than these.
     """
     shaping = Reshaping.of(graph)
     structure = shaping.structure
     _check_no_stages(graph, before)
-    batches, share = _micro_batches(structure), _longest_stage(structure, int(after))
-    of_passes = share * (batches + after - 1) / batches
+    batches, sizes = _micro_batches(structure), _sizes(structure, int(after))
+    share = max(sizes) / sum(sizes)
+    of_passes = (1 + (batches - 1) * share) / batches
     ranges: list[Range] = []
     for phase in (Phase.FORWARD, Phase.BACKWARD):
         scaled = doubtful(of_passes, ShapeBasis.SCALED)
@@ -73,20 +74,19 @@ def with_stages(graph: DependencyGraph, before: float, after: float) -> Reshaped
 
 def _check_no_stages(graph: DependencyGraph, before: float | None) -> None:
     types = graph.activities.get_column("type").cast(pl.String)
-    if before != 1 or types.is_in([kind.value for kind in BETWEEN_TWO]).any():
-        raise ArgumentError(
-            "pipeline: only a job without stages can be split, whose ranks neither send nor receive: give 1->N"
-        )
+    if types.is_in([kind.value for kind in BETWEEN_TWO]).any():
+        raise ArgumentError("pipeline: ranks send and receive: only a job without stages can be split")
+    if before != 1:
+        raise ArgumentError("pipeline: the traces show one stage: give 1->N")
 
 
-def _longest_stage(structure: Structure, stages: int) -> float:
-    """Share of the model in its longest stage."""
-    blocks = most_blocks(structure)
-    return max(_sizes(blocks, stages)) / blocks if blocks else 1.0 / stages
-
-
-def _sizes(blocks: int, stages: int) -> list[int]:
+def _sizes(structure: Structure, stages: int) -> list[int]:
     """Blocks of each stage: the first have one more where they are no multiple of the stages."""
+    blocks = most_blocks(structure)
+    if not blocks:
+        raise ArgumentError(
+            "pipeline: no forward pass repeats a block of ops; which ops a stage has is not known"
+        )
     if stages > blocks:
         raise ArgumentError(
             f"pipeline: the forward pass repeats a block {blocks} times: give at most 1->{blocks}"
@@ -137,13 +137,16 @@ class _Pass(Struct, frozen=True, eq=False):
         return first, min(back.start + back.period * before, self.backward.stop - 1)
 
 
-def pipeline_work(graph: DependencyGraph, times_ns: _Ints, change: Change) -> dict[int, PipelineWork]:
+def pipeline_work(
+    graph: DependencyGraph, times_ns: _Ints, change: Change, of_activations: float
+) -> dict[int, PipelineWork]:
     """Divide the work of each rank over stages, each of which has whole blocks of the forward pass.
 
     Args:
         graph: the graph.
         times_ns: start and end of each activity.
         change: which makes stages.
+        of_activations: new size of what goes from block to block, over that in the traces.
 
     Raises:
         ArgumentError: passes do not repeat a block, or fewer than there are stages, or a rank has none.
@@ -151,21 +154,16 @@ def pipeline_work(graph: DependencyGraph, times_ns: _Ints, change: Change) -> di
     structure = Structure.of(graph)
     _check_no_stages(graph, change.before)
     _micro_batches(structure)
-    blocks = most_blocks(structure)
-    if not blocks:
-        raise ArgumentError(
-            "pipeline: no forward pass repeats a block of ops, so whole blocks cannot be divided"
-        )
-    sizes = _sizes(blocks, int(change.value or 1))
+    sizes = _sizes(structure, int(change.value or 1))
     gradients = gradient_members(structure)
     size = bytes_of_element(structure, gradients) or ELEMENT_BYTES
     found = {}
-    for rank, passes in _passes(structure, blocks, times_ns).items():
+    for rank, passes in _passes(structure, sum(sizes), times_ns).items():
         work = _of_rank(structure, times_ns, rank, passes, sizes)
         found[rank] = replace(
             work,
             share=_shares(structure, passes, work, times_ns),
-            message_bytes=size * _elements_read(structure, passes[0].blocks.start),
+            message_bytes=round(of_activations * size * _elements_passed(structure, passes[0].blocks)),
         )
         found[rank] = _with_communication(structure, gradients, found[rank], (rank, times_ns))
     without = sorted(set(graph.activities.get_column("rank").drop_nulls().to_list()) - set(found))
@@ -198,7 +196,7 @@ def _passes(structure: Structure, blocks: int, times_ns: _Ints) -> dict[int, lis
             part = slice(int(at[0]), int(at[-1]) + 1)
             runs = [run for run in repeated_blocks(structure, part, kept) if run.count == blocks]
             if runs and number < len(begins_ns) and step[of_rank[own_rank][number].start] == step[part.start]:
-                forward[own_rank, number] = part, _at_narrowest(structure, runs[0])
+                forward[own_rank, number] = part, _at_border(structure, runs[0])
     found: dict[int, list[_Pass]] = {}
     for own_rank, backward in of_rank.items():
         for number, part in enumerate(backward):
@@ -214,18 +212,22 @@ def _passes(structure: Structure, blocks: int, times_ns: _Ints) -> dict[int, lis
     return found
 
 
-def _at_narrowest(structure: Structure, run: Run) -> Run:
-    """The same blocks, each from the op on that reads least: what goes from block to block.
-
-    Of several it is the one behind the op that reads most, such as the sum of a residual.
-    """
-    read = [_elements_read(structure, run.start + op) for op in range(run.period)]
-    first = min(range(run.period), key=lambda op: (read[op] or inf, -read[op - 1], op))
+def _at_border(structure: Structure, run: Run) -> Run:
+    """The same blocks, each from behind the op on that reads most of those that may end it: the sum of a residual."""
+    read = [numel_of(_tensors_read(structure, run.start + op)) for op in range(run.period)]
+    first = max(range(run.spare + 1), key=lambda op: (read[op - 1], -op))
     return replace(run, start=run.start + first)
 
 
-def _elements_read(structure: Structure, op: int) -> int:
-    """Elements that an outermost op reads: its first tensor with several dimensions, and others of that shape.
+def _elements_passed(structure: Structure, run: Run) -> int:
+    """Elements of the tensor that goes from block to block: of the shape that most of its ops read, else the first."""
+    read = [_tensors_read(structure, run.start + op) for op in range(run.period)]
+    shapes = Counter(found[0] for found in read if found)
+    return numel_of([shape for shape, _ in shapes.most_common(1)])
+
+
+def _tensors_read(structure: Structure, op: int) -> list[Shape]:
+    """The first tensor with several dimensions that an outermost op reads, and others of that shape.
 
     Which have the shape of a parameter does not matter: a batch may have it, too.
     """
@@ -234,8 +236,8 @@ def _elements_read(structure: Structure, op: int) -> int:
     for call in calls[calls >= 0].tolist():
         tensors = [shape for shape in structure.calls[call].tensors if len(shape) > 1]
         if tensors:
-            return numel_of([shape for shape in tensors if shape == tensors[0]])
-    return 0
+            return [shape for shape in tensors if shape == tensors[0]]
+    return []
 
 
 class _Interval(NamedTuple):

@@ -29,7 +29,12 @@ from tracebraid.simulation.changes.communication import (
     work_of,
 )
 from tracebraid.simulation.changes.move import asked_by, launched_by
-from tracebraid.simulation.changes.new_collectives import RING_DOUBT, NewCollectives, with_collectives
+from tracebraid.simulation.changes.new_collectives import (
+    OF_ACTIVATIONS,
+    RING_DOUBT,
+    NewCollectives,
+    with_collectives,
+)
 from tracebraid.simulation.scaling import Amount, Call, Rates, Scaled, amount_of, class_of, doubtful
 from tracebraid.simulation.structure import REQUESTS, Run, Structure, numel_of
 
@@ -364,7 +369,10 @@ def gradient_members(structure: Structure) -> _Bools:
         )
         .with_row_index("activity")
         .filter(pl.Series(members(structure)))
-        .filter(pl.col("type").is_in(list(_OF_GRADIENTS)))
+        .filter(
+            pl.col("type").is_in(list(_OF_GRADIENTS))
+            & (pl.col("group") != OF_ACTIVATIONS).fill_null(value=True)
+        )
     )
     key = ["rank", "group", "type"]
     sums = (

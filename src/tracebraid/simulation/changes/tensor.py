@@ -20,6 +20,7 @@ from tracebraid.model.graph import ActivityKind, DependencyGraph, Point, Ring
 from tracebraid.simulation.changes.communication import communication_costs
 from tracebraid.simulation.changes.new_collectives import (
     ELEMENT_BYTES,
+    OF_ACTIVATIONS,
     NewCollectives,
     ring_latency,
     ring_times,
@@ -325,7 +326,7 @@ def _all_reduces(
     network = _fitted(structure) if network is None else network
     may_be_half = size is None and graph.activities.get_column("stream").is_not_null().any()
     return NewCollectives(
-        with_tensor.name,
+        OF_ACTIVATIONS,
         _last_work(graph, behind),
         None,
         size_bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from math import inf
@@ -144,6 +144,13 @@ def divides(change: Change) -> bool:
     """Return whether each rank becomes several, in groups that the traces lack: from 1 on."""
     named = verb_named(change.verb)
     return change.before == 1 and (named.network or named.stages)
+
+
+def checked_together(changes: Sequence[Change]) -> None:
+    """Raise if changes exclude each other: stages of a pipeline have no stages."""
+    made = [text_of(change) for change in changes if verb_named(change.verb).stages]
+    if len(made) > 1:
+        raise ArgumentError(f"{made[0]} and {made[1]} both make stages: give one of them")
 
 
 def verb_named(name: str) -> Verb:
