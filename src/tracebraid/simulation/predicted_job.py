@@ -129,7 +129,7 @@ def predicted_job(graph: DependencyGraph, changes: Sequence[Change]) -> Predicte
     of_rank = _of_ranks(graph, after, times_ns, _amounts(after, shapes))
     for split in splits:
         work = pipeline_work(after, times_ns, split, _of_activations(others))
-        of_rank = {rank: replace(each, pipeline=work.get(rank)) for rank, each in of_rank.items()}
+        of_rank = {rank: replace(each, pipeline=work[rank]) for rank, each in of_rank.items()}
     return PredictedJob(
         of_rank,
         _linked(graph, after, times_ns, shapes),

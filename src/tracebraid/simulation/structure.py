@@ -335,6 +335,39 @@ def _longest_run(tokens: _Ints) -> Run | None:
     return best
 
 
+def most_blocks(structure: Structure) -> int:
+    """How often a forward pass repeats the model's block; 0: it repeats none with a product."""
+    kept: dict[bytes, list[Run]] = {}
+    stretches = structure.outer.stretches(Phase.FORWARD)
+    return max((run.count for part in stretches for run in repeated_blocks(structure, part, kept)), default=0)
+
+
+def repeated_blocks(structure: Structure, part: slice, kept: dict[bytes, list[Run]]) -> list[Run]:
+    """Repetitions of blocks with a product that are most of what they are in; equal parts are looked at once."""
+    tokens = structure.outer.token[part]
+    if (key := tokens.tobytes()) not in kept:
+        kept[key] = repeated_runs(tokens)
+    runs = [replace(run, start=part.start + run.start) for run in kept[key]]
+    return [
+        run
+        for run in runs
+        if _is_dominant(run) and has_products(structure, slice(run.start, run.start + run.period))
+    ]
+
+
+def _is_dominant(run: Run) -> bool:
+    """Return whether a run in a longer block is most of it: so is a model's in a pass, and not what a layer repeats."""
+    return 2 * run.period * run.count > run.within
+
+
+def has_products(structure: Structure, part: slice) -> bool:
+    """Return whether some outermost ops contain a product."""
+    outer = structure.outer
+    activity = structure.inside(int(outer.first[part.start]), int(outer.last[part.stop - 1]))
+    calls = np.unique(structure.call[activity])
+    return any(structure.calls[call].is_product for call in calls[calls >= 0].tolist())
+
+
 def counts_text(counts: Iterable[int]) -> str:
     """The most frequent numbers as text, with how often each occurs."""
     found = Counter(counts).most_common(5)

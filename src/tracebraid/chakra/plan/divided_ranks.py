@@ -65,9 +65,9 @@ def divided(planned: RankGroups, traced: Sequence[TracedGroup], division: Divisi
         numbers = dense.all(rank.rank, shards)
         worlds = whole.all(rank.world_rank, shards)
         for n, (number, world_rank) in enumerate(zip(numbers, worlds, strict=True)):
-            stages = tuple(dense.all(each, shards)[n] for each in rank.pipeline)
+            there = tuple(dense.all(each, shards)[n] for each in rank.pipeline)
+            stages = numbers if division.are_stages else there
             is_replica = rank.is_replica or (n > 0 and not division.are_stages)
-            stages = numbers if division.are_stages else stages
             ranks.append(PlannedRank(number, world_rank, rank.source, is_replica, stages))
     return RankGroups(
         tuple(sorted(ranks, key=lambda rank: rank.rank)),

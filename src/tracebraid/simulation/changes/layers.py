@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
@@ -21,7 +20,16 @@ from tracebraid.simulation.changes.reshaping import (
 )
 from tracebraid.simulation.changes.verbs import On, Value, verb
 from tracebraid.simulation.scaling import doubtful
-from tracebraid.simulation.structure import Phase, Run, Structure, counts_text, numel_of, repeated_runs
+from tracebraid.simulation.structure import (
+    Phase,
+    Run,
+    Structure,
+    counts_text,
+    has_products,
+    numel_of,
+    repeated_blocks,
+    repeated_runs,
+)
 
 
 @verb("layers", Value.SIZES, on=On.SHAPES)
@@ -81,27 +89,6 @@ def _blocks(structure: Structure, phase: Phase, counts: tuple[int, ...]) -> list
     return found
 
 
-def most_blocks(structure: Structure) -> int:
-    """How often a forward pass repeats the model's block; 0: it repeats none with a product."""
-    kept: dict[bytes, list[Run]] = {}
-    stretches = structure.outer.stretches(Phase.FORWARD)
-    return max((run.count for part in stretches for run in repeated_blocks(structure, part, kept)), default=0)
-
-
-def repeated_blocks(structure: Structure, part: slice, kept: dict[bytes, list[Run]]) -> list[Run]:
-    """Repetitions of blocks with a product that are most of what they are in; equal parts are looked at once."""
-    tokens = structure.outer.token[part]
-    if (key := tokens.tobytes()) not in kept:
-        kept[key] = repeated_runs(tokens)
-    runs = [replace(run, start=part.start + run.start) for run in kept[key]]
-    return [run for run in runs if _is_dominant(run) and _has_product(structure, run)]
-
-
-def _is_dominant(run: Run) -> bool:
-    """Return whether a run in a longer block is most of it: so is a model's in a pass, and not what a layer repeats."""
-    return 2 * run.period * run.count > run.within
-
-
 def _activations_of_blocks(structure: Structure, forward: list[Run], added: int) -> float:
     """New size of what forward ops read, over the old: of one pass, which has all blocks."""
     run = forward[0]
@@ -123,21 +110,6 @@ def _activations_of_blocks(structure: Structure, forward: list[Run], added: int)
 
 def _block_key(structure: Structure, run: Run) -> bytes:
     return structure.outer.token[run.start : run.start + run.period].tobytes()
-
-
-def _products_within(structure: Structure, first: int, last: int) -> bool:
-    activity = structure.inside(int(structure.outer.first[first]), int(structure.outer.last[last]))
-    calls = np.unique(structure.call[activity])
-    return any(structure.calls[call].is_product for call in calls[calls >= 0].tolist())
-
-
-def _has_product(structure: Structure, run: Run) -> bool:
-    return _products_within(structure, run.start, run.start + run.period - 1)
-
-
-def has_products(structure: Structure, part: slice) -> bool:
-    """Return whether some outermost ops contain a product."""
-    return _products_within(structure, part.start, part.stop - 1)
 
 
 def _repeated(structure: Structure, run: Run, added: int, what: str) -> Range:

@@ -21,7 +21,6 @@ from tracebraid.model.expressions import as_text
 from tracebraid.model.graph import Change, DependencyGraph
 from tracebraid.model.pipeline import ALL_STAGES, PipelineWork, positions_of_passes
 from tracebraid.model.quantities import numbers_text
-from tracebraid.simulation.changes.layers import has_products, most_blocks, repeated_blocks
 from tracebraid.simulation.changes.move import asked_by
 from tracebraid.simulation.changes.new_collectives import ELEMENT_BYTES
 from tracebraid.simulation.changes.reshaping import (
@@ -37,7 +36,15 @@ from tracebraid.simulation.changes.reshaping import (
 )
 from tracebraid.simulation.changes.verbs import On, Value, verb
 from tracebraid.simulation.scaling import Shape, doubtful
-from tracebraid.simulation.structure import Phase, Run, Structure, numel_of
+from tracebraid.simulation.structure import (
+    Phase,
+    Run,
+    Structure,
+    has_products,
+    most_blocks,
+    numel_of,
+    repeated_blocks,
+)
 
 _Ints = NDArray[np.int64]
 
@@ -46,10 +53,10 @@ _Ints = NDArray[np.int64]
 def with_stages(graph: DependencyGraph, before: float, after: float) -> Reshaped:
     """Split the model of each rank into stages, in the order of 1F1B; FROM is 1.
 
-    Stages have whole blocks of ops that the forward pass repeats, and of what else is in a pass the same share. With m
-    micro-batches (the backward passes of a step) the first passes all stages, and the longest one does m - 1 more: of
-    the time of all passes 1 / m, and (m - 1) / m times its share. Updates and gradient collectives take its share.
-    Sends between stages are not counted. Refused where the trace has stages, and where blocks are fewer than these.
+    Stages have whole blocks of ops that the forward pass repeats, and of what else is in a pass the same share. The
+    passes of m micro-batches (the backward passes of a step) take as long as one through all stages, and m - 1 times
+    the longest stage; updates and gradient collectives take its share. Sends between stages are not counted. Refused
+    where the trace has stages, and where blocks are fewer than these.
     """
     shaping = Reshaping.of(graph)
     structure = shaping.structure
